@@ -217,16 +217,16 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
            "Standard deviation of the noise in 8-bit code values, whatever the depth. -1 = "
            "estimated from the frames, by brightness"},
           {"strength", "Strength", &Settings::strength, Settings::kStrength,
-           "Factor on the standard deviation of the noise: above 1 more is removed than there "
-           "seems to be. 0 passes frames through"},
+           "Factor on the standard deviation of the noise. Values above 1 remove more noise than "
+           "was measured. 0 passes frames through"},
           {"temporal", "Temporal", &Settings::temporal, Settings::kTemporal,
-           "Frames in the longest average. 1 = each frame is filtered on its own"},
+           "Maximum number of frames that are averaged. 1 = each frame is filtered on its own"},
           {"spatial", "Spatial", &Settings::spatial, Settings::kSpatial,
-           "Variance that the spatial filter removes, over that of the noise which is left. 0 = no "
-           "spatial filter"},
+           "Strength of the spatial filter, as a factor on the variance of the noise that is "
+           "left. 0 = no spatial filter"},
           {"look-ahead", "Look-ahead", &Settings::look_ahead, Settings::kLookAhead,
-           "Later frames that are averaged too. Each one delays the stream by a frame and costs "
-           "about as much time as a frame. 0 = none",
+           "Number of later frames that are averaged too. Each one delays the stream by a frame, "
+           "and takes about as much time as filtering a frame. 0 = none",
            gstvf::RowOptions{gstvf::kControllable, nullptr, gst_cuda_denoise_latency_changed}},
           {"planes", "Planes", &Settings::planes, gstvf::planes_type(),
            "Planes to filter; the others are left as they are. RGB colours count as luma. Alpha is "

@@ -18,8 +18,8 @@ void install_enabled(GObjectClass* klass) {
   install_property(klass,
                    g_param_spec_boolean(
                        "enabled", "Enabled",
-                       "Filters frames. With false they pass unfiltered: caps and latency stay, "
-                       "and what is remembered of frames starts anew afterwards",
+                       "Filters frames. With false, frames pass unfiltered, and caps and latency "
+                       "stay. A filter that is switched on again has forgotten earlier frames",
                        TRUE, kControllable),
                    new Property{{kControllable},
                                 nullptr,

@@ -45,7 +45,7 @@ void BatchSettings::install(GObjectClass* klass, BatchSettings* (*settings_of)(G
            "Late",
            &S::late,
            late,
-           "What to do with frames that their batch has not waited for",
+           "What to do with frames that come after their batch has gone",
            {kPlaying}},
           {"sync", "Synchronisation", &S::sync, sync, "Which frames make a batch", {kPlaying}},
           {"max-per-stream",

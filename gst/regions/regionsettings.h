@@ -89,16 +89,17 @@ struct RegionSettings : vf::RegionParams {
              "Look-ahead",
              &S::look_ahead_ms,
              S::kLookAhead,
-             "Delays each frame by so many milliseconds. An object is then also filtered in the "
-             "frames of so many milliseconds before the detector first found it, where it "
-             "probably was. The frames that wait take memory",
+             "Milliseconds by which each frame is delayed. For as long before the detector first "
+             "found an object, the object is filtered where it probably was. The frames that wait "
+             "take memory",
              {kControllable, nullptr, latency_changed}},
             {"interpolate", "Interpolate", &S::interpolate,
-             "Moves a region between two results for its object, where the object is missed for up "
-             "to hold-ms or look-ahead-ms and is found again in a frame that has come in already"},
+             "Filters an object that is missed for up to hold-ms or look-ahead-ms on the straight "
+             "line between the places where it was found before and after. Works in frames that "
+             "wait for look-ahead-ms"},
             {"hold-follow", "Hold follow", &S::hold_follow,
-             "Moves a held region with what moves in it. Measures the motion of frames in which an "
-             "object is held, and costs nothing in other frames"},
+             "Moves a held region with the picture inside of it. This costs time only in frames "
+             "in which an object is held"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
              "How a frame without any detector's result is filtered"},
         });

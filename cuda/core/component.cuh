@@ -1,4 +1,4 @@
-// Components as the kernels compute with them: conversion and rounding by type.
+// Converts components between their stored types and the types that kernels compute with.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A kernel that filters all planes of a frame in one launch.
+// Declares passes that filter all planes of a frame in one launch.
 #pragma once
 
 #include "cuda/core/queue.h"

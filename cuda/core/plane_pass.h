@@ -1,5 +1,4 @@
-// Passes: filters that treat each plane by itself (Gaussian, median) use them to choose and run
-// kernels.
+// Filters that treat each plane by itself (Gaussian, median) choose and run kernels by passes.
 //
 // A pass is one kernel or a few in a row, with all arguments except the image. When a plan is made,
 // the filter lists passes for each plane in order of preference. For each frame, the plan runs the

@@ -1,4 +1,4 @@
-// Blocks of 2 x 2 pixels in registers, for the kernels of the denoiser that read frames.
+// Holds blocks of 2 x 2 pixels in registers, for the denoiser's kernels that read frames.
 #pragma once
 
 #include "cuda/denoise/denoise_device.cuh"

@@ -1,5 +1,5 @@
-// Separable Gaussian of any plane in two passes. It is for kernels whose window does not fit into
-// shared memory, which no other kernel takes.
+// Blurs any plane in two passes. The plan chooses this where the window does not fit into shared
+// memory, which the other kernels need.
 //
 // Idea: a thread computes one value and reads its taps from the caches. Traffic: the horizontal
 // pass writes float (double for s32) to scratch memory, and the vertical pass reads it. This is 5

@@ -1,4 +1,4 @@
-// Separable Gaussian in one pass without tensor cores, for any type, channels, step and alignment.
+// Blurs in one pass without tensor cores, for any type, channels, step and alignment.
 //
 // Idea: a block streams down a strip, 16 rows per step. It loads rows as floats (double for s32),
 // blurs them horizontally into a ring of rows in shared memory, and blurs each step's 16 output

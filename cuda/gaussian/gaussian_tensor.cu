@@ -1,5 +1,5 @@
-// The Gaussian on tensor cores (gaussian_tensor.cuh): the kernels for 8 bit, the weights and the
-// launch.
+// Instantiates the Gaussian on tensor cores (gaussian_tensor.cuh) for 8 bits, makes its weights and
+// launches it.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Separable Gaussian as two matrix products on tensor cores, in one pass. This file has the kernel,
-// and gaussian_tensor.cu (8 bit) and gaussian_tensor16.cu (16 bit) instantiate it.
+// Blurs by two matrix products on tensor cores, in one pass. This file has the kernel, and
+// gaussian_tensor.cu (8 bits) and gaussian_tensor16.cu (16 bits) instantiate it.
 //
 // Idea: out = V (In H), where H and V are banded Toeplitz matrices of weights. The first product is
 // computed transposed, H^T In^T, with the weights as A in registers and the pixels as B from shared

@@ -1,4 +1,4 @@
-// The Gaussian on tensor cores (gaussian_tensor.cuh): the kernels for 16 bit.
+// Instantiates the Gaussian on tensor cores (gaussian_tensor.cuh) for 16 bits.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 
 namespace vf::cuda::tensor {

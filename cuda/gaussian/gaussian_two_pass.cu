@@ -1,6 +1,5 @@
-// Separable Gaussian of 8 and 16-bit planes with kernels that are too long for gaussian_tensor.cuh,
-// which keeps a window of blurred rows in registers. Two passes compute the same two products on
-// tensor cores.
+// Blurs 8 and 16-bit planes with kernels that are too long for gaussian_tensor.cuh, which keeps a
+// window of blurred rows in registers. Two passes compute the same two products on tensor cores.
 //
 // Idea: the first pass writes its sums to device memory in the order of the second pass's
 // fragments, so that both access whole lines of 512 bytes and nothing is rearranged. Weights are in

@@ -1,4 +1,5 @@
-// refine=colors of the guided matte, before the guided filter. docs/spec/matte.md has the formulas.
+// Corrects the mask by colours (refine=colors of the guided matte), before the guided filter.
+// docs/spec/matte.md has the formulas.
 //
 // A sample is the mean of 4 x 4 pixels, and a cell is 8 x 8 samples. Each launch is a short chain
 // of loads and barriers on few warps. So the speed depends on the number of launches, and on how

@@ -1,5 +1,5 @@
-// refine=colors of the guided matte on the GPU: the arguments and names of its kernels, and its
-// part of the plan. docs/spec/matte.md defines what the names of the formulas stand for.
+// Declares the kernels of the guided matte's refine=colors, their arguments, and their part of the
+// plan. Names follow the formulas of docs/spec/matte.md.
 #pragma once
 
 #include "cuda/guided/guided.h"

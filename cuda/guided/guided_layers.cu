@@ -1,5 +1,5 @@
-// The layers of the guided matte, at the low resolution: two short launches between the second
-// means and the result.
+// Makes the layers of the guided matte at a low resolution, by two short launches between the
+// second means and the result.
 //
 //   samples  A thread block makes a tile of 32 x 16 samples, and reads the samples around it that
 //            its windows need. It computes their matte a from the means of (a, b), then the sums

@@ -1,5 +1,5 @@
-// The layers of the guided matte (foreground=estimate, background=blur) on the GPU: the arguments
-// and names of their kernels, and their part of the plan. docs/spec/matte.md has the formulas.
+// Declares the kernels of the guided matte's layers (foreground=estimate, background=blur), their
+// arguments, and their part of the plan. docs/spec/matte.md has the formulas.
 #pragma once
 
 #include "cuda/guided/guided_colors.h"

@@ -1,5 +1,6 @@
-// refine=colors: the guided filter's second means and the result in one launch, at the defaults:
-// windows of 9 x 9 samples of 4 pixels, words aligned to 16 bytes of which only alpha changes.
+// Makes the guided filter's second means and the result in one launch, for the defaults of
+// refine=colors: windows of 9 x 9 samples of 4 pixels, and words aligned to 16 bytes of which only
+// alpha changes.
 //
 // Idea: a block makes 128 x 32 pixels from 42 x 18 samples of (a, b). A thread sums one of their
 // four components down a column in place, then along part of a row. The means of 34 x 10 samples

@@ -1,5 +1,5 @@
-// Letterbox plans. The arguments of each launch are computed once. For each frame, only pointers
-// and strides are set, and the fastest kernel is chosen that their alignment allows.
+// Plans the letterbox on the GPU. A plan computes the arguments of each launch once. For each frame
+// it sets only pointers and strides, and chooses the fastest kernel that their alignment allows.
 #include "cuda/letterbox/letterbox.h"
 
 #include <algorithm>

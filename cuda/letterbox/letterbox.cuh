@@ -1,4 +1,4 @@
-// Shared by the letterbox's kernels: makes any pixel of any layout, one component at a time.
+// Makes any pixel of any layout, one component at a time, for the letterbox's kernels.
 #pragma once
 
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Letterbox in one pass, for every layout. letterbox_fast.cu has faster kernels for the layouts of
+// Letterboxes every layout in one pass. letterbox_fast.cu has faster kernels for the layouts of
 // decoders and cameras.
 //
 // Idea: a thread makes one destination pixel, and a warp makes 32 neighbours of a row. A thread

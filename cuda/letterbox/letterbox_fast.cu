@@ -1,5 +1,5 @@
-// Bilinear letterbox for the most frequent layouts: packed RGB and 4:2:0 or 4:2:2 video to a planar
-// float tensor or packed 4 x 8 bit.
+// Letterboxes the most frequent layouts bilinearly: packed RGB and 4:2:0 or 4:2:2 video to a planar
+// float tensor or packed 4 x 8 bits.
 //
 // Idea: a destination has about half a million pixels, which are one or two waves of warps. A pixel
 // should therefore take few instructions and have all its loads in flight at once. Layouts are

@@ -1,4 +1,4 @@
-// Shared by the median's kernels: pixels outside the frame, and components as keys that sort.
+// Gives the median's kernels pixels outside the frame, and turns components into keys that sort.
 #pragma once
 
 #include <cuda_runtime.h>

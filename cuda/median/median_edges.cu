@@ -1,4 +1,4 @@
-// The frame's edges with Border::shrink and a small window. The fast kernels leave these out.
+// Filters the frame's edges with Border::shrink and a small window. Fast kernels leave them out.
 //
 // Idea: one thread makes one pixel. The median is the largest value with at most half of the window
 // below it. A thread finds it from the top bit down, with one pass over the window for each bit.

@@ -1,4 +1,4 @@
-// The pass of a selection network (median_network.cuh).
+// Makes the pass of a selection network (median_network.cuh).
 #include "cuda/median/median_network.h"
 
 #include "cuda/core/launch.h"

@@ -1,4 +1,4 @@
-// The threshold of the median: pixels that are no outliers get back their own values.
+// Applies the median's threshold: pixels that are no outliers get back their own values.
 //
 // Idea: the kernel runs after the medians are made and reads the same source. Besides its median, a
 // pixel needs the minimum and the maximum of its window, which are found by columns and then by

@@ -1,5 +1,5 @@
-// Medians of any type, window and border: a tile is sorted once for many pixels. It is for large
-// windows, and for windows and borders that no other kernel takes.
+// Makes medians of any type, window and border by sorting a tile once for many pixels. Large
+// windows use this, and windows and borders that no other kernel takes.
 //
 // Idea: a block makes a tile of 32 x 32 medians. It sorts the pixels in the union of the tile's
 // windows, and does not look at values again. To find a pixel's median, it walks through the sorted

@@ -1,4 +1,4 @@
-// Dense motion on the GPU: the data of its kernels.
+// Declares the kernels of dense motion and their data.
 //
 // A level of a pyramid lies in memory with its edge samples repeated kMotionBorder times or more
 // before and behind each row, so that a patch that lies outside is read like any other. Rows start

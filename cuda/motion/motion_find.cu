@@ -1,5 +1,5 @@
-// Finds the motion between two pictures, coarse to fine, in two launches, or in three if the picture
-// is large.
+// Finds the motion between two pictures, coarse to fine, in two launches, or in three if the
+// picture is large.
 //
 // Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: four
 // lanes take a patch, two rows of 8 samples each, or one lane takes it if the level is large. One

@@ -1,5 +1,5 @@
-// Pixelation: each block of a plane becomes its mean. This file has two kinds of kernels, for
-// frames that neither pixelate_strips.cu nor pixelate_narrow.cu takes.
+// Replaces each block of a plane by its mean. This file has two kinds of kernels, for frames that
+// neither pixelate_strips.cu nor pixelate_narrow.cu takes.
 //
 // Whole blocks (pixelate_blocks), for integers whose images are aligned to 16 bytes:
 //   Idea     A block of threads makes a tile of whole blocks. The result is the same in every row

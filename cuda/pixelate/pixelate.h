@@ -1,4 +1,4 @@
-// Pixelation: the parts that its kernel files share. Internal to the CUDA backend.
+// Declares what the kernel files of the pixelation share.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Pixelation of integers by rows of narrow blocks, for images that are aligned to 16 bytes.
+// Pixelates integers by rows of narrow blocks, for images that are aligned to 16 bytes.
 //
 // Idea     A tile is a part of one row of blocks that begins and ends between two vectors of 16
 //          bytes as well as between two blocks, so that no vector belongs to two tiles. A thread

@@ -1,4 +1,4 @@
-// Pixelation of integers by single blocks, for images that are aligned to 16 bytes.
+// Pixelates integers by single blocks, for images that are aligned to 16 bytes.
 //
 // Idea     A block of threads has a block of the pixelation. A thread adds up a vector of 16 bytes
 //          of each of a few rows, as strips do (pixelate_strips.cuh); a mask leaves out what

@@ -1,4 +1,4 @@
-// Pixelation of integers by strips of blocks, for images that are aligned to 16 bytes.
+// Pixelates integers by strips of blocks, for images that are aligned to 16 bytes.
 //
 // Idea     A block of threads has some blocks of the pixelation side by side. A thread has a vector
 //          of 16 bytes in each of a few rows, all of whose loads are under way at once, and adds

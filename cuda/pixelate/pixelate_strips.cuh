@@ -1,5 +1,5 @@
-// Pixelation of strips and of single blocks: parts that their kernels share. A thread has a vector
-// of 16 bytes in each of a few rows, and adds them up by components, two or four to a word.
+// Sums pixels for the kernels that pixelate strips and single blocks. A thread has a vector of 16
+// bytes in each of a few rows, and adds them up by components, two or four to a word.
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,5 @@
-// Pixelation by whole vectors of 16 bytes: sums of a rectangle of pixels, and a mean written over
-// one, by threads that share the vectors of its rows. Images are aligned, pixels have no bytes
-// besides their channels.
+// Sums a rectangle of pixels and writes its mean over it, in vectors of 16 bytes that threads
+// share. Images are aligned, and pixels have no bytes besides their channels.
 //
 // A thread reads vectors below each other, and adds up the components of each channel by dot
 // products with ones and zeros; a mask leaves out what lies beside the rectangle.

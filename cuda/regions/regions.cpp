@@ -1,4 +1,4 @@
-// Filters of regions: the launches of a frame.
+// Plans filters of regions on the GPU, and makes the launches of a frame.
 #include <algorithm>
 
 #include "cuda/regions/regions.h"

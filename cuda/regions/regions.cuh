@@ -1,4 +1,4 @@
-// Filters of regions: functions that their kernels share.
+// Defines functions that the kernels for regions share.
 #pragma once
 
 #include "cuda/core/launch.h"

@@ -1,6 +1,6 @@
-// Filters of regions: the arguments of a launch, and the kernels that a frame may need. Internal to
-// the CUDA backend. A launch works on a list of tiles, each of one region and plane. A block finds
-// its tile by where each region's tiles start in the list.
+// Declares the kernels for regions and the arguments of their launches. A launch works on a list of
+// tiles, each of one region and plane. A block finds its tile by where each region's tiles start in
+// the list.
 #pragma once
 
 #include <cuda_runtime_api.h>

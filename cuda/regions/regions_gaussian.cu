@@ -1,5 +1,5 @@
-// Gaussian of regions, each with a sigma of its own. This file chooses how many regions are
-// filtered at once. The kernels are in regions_gaussian_bytes.cu and regions_gaussian_words.cu.
+// Blurs regions, each with its own sigma. This file chooses how many regions are filtered at once.
+// The kernels are in regions_gaussian_bytes.cu and regions_gaussian_words.cu.
 //
 // There are two passes, and the second one starts early. All reads of the frame come before the
 // first write, so that regions can be filtered in place as long as there is room for the sums of

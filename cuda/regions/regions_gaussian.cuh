@@ -1,5 +1,5 @@
-// Gaussian of regions: the parts that the kernels for bytes (regions_gaussian_bytes.cu) and those
-// for words (regions_gaussian_words.cu) share. regions_gaussian.cu launches them.
+// Defines what the kernels that blur regions of bytes (regions_gaussian_bytes.cu) and of words
+// (regions_gaussian_words.cu) share. regions_gaussian.cu launches them.
 //
 // The first pass leaves the horizontal sums of a region in device memory, in tiles of 1 KiB that
 // have 16 columns and are laid out as the second pass loads them. Each kind has a first pass of its

@@ -1,4 +1,4 @@
-// Gaussian of regions of bytes, in two passes of integer products on tensor cores.
+// Blurs regions of bytes, in two passes of integer products on tensor cores.
 //
 // Idea     The passes compute out = V (In H), with banded Toeplitz matrices H and V of weights.
 //          Weights and the sums of the first pass have 16 bits and are split into two bytes. Their

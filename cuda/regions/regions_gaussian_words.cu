@@ -1,4 +1,4 @@
-// Gaussian of regions of 16-bit components, in two passes of fp16 products on tensor cores.
+// Blurs regions of 16-bit components, in two passes of fp16 products on tensor cores.
 //
 // Idea     The passes compute out = V (In H), with banded Toeplitz matrices H and V of weights, as
 //          in gaussian_two_pass.cu. The first pass is computed transposed, and leaves its sums in

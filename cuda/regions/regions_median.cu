@@ -1,4 +1,4 @@
-// Median of regions. The regions are copied to an atlas, which the kernels for whole frames filter.
+// Makes medians of regions: copies them to an atlas, which the kernels for whole frames filter.
 //
 // Idea     Regions are divided into cells of a size that suits them. A first launch copies each
 //          cell to its place in the atlas, with as many samples around it as the window reaches.

@@ -1,4 +1,4 @@
-// Pixelation of regions.
+// Pixelates regions.
 //
 // Idea     A warp adds up a block of the pixelation; for a large block all threads do, and for a
 //          small one a single thread. The same threads write the block's samples that belong to the

@@ -1,4 +1,4 @@
-// Border rules: they say which values a filter sees outside the frame.
+// Lists border rules, which say what values a filter sees outside the frame.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Colours: the meaning of a layout's components, and all arithmetic between colours and code
-// values.
+// Says what a layout's components mean, and computes code values of colours.
 //
 // Callers give a colour (a fill, a border, a key, a background) as ARGB: 8 bits each, RGB of full
 // range, alpha not multiplied in. Only this library turns it into code values, because matrix,

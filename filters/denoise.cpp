@@ -1,4 +1,4 @@
-// Validation of the denoiser.
+// Checks the denoiser's parameters.
 #include "filters/denoise.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Denoiser for cameras: a recursive temporal filter with one motion test per block, and a small
-// spatial filter that smooths the noise which is left. It estimates the noise level from the
+// Removes the noise of cameras by a recursive temporal filter with one motion test per block, and a
+// small spatial filter that smooths the noise that is left. It estimates the noise level from the
 // frames. docs/spec/denoise.md specifies the result.
 //
 // A plan keeps a state of the previous frames. Give it the frames of one stream in order. It adds

@@ -1,4 +1,4 @@
-// A denoiser with everything derived and checked, as backends take it.
+// Holds what a backend gets for a denoiser: checked parameters and all that follows from them.
 #pragma once
 
 #include "filters/denoise.h"

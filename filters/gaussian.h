@@ -1,4 +1,4 @@
-// Separable Gaussian blur.
+// Blurs by a separable Gaussian.
 //
 //   out(x, y) = sum_j sum_i wy(j) wx(i) in(x + i, y + j),  w(d) = exp(-d^2 / (2 sigma^2)) / sum
 //

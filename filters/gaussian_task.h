@@ -1,4 +1,4 @@
-// The Gaussian as a backend gets it: weights instead of GaussianParams.
+// Holds what a backend gets for a Gaussian: weights instead of GaussianParams.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Validation of the guided matte, and what backends need to know of keys and colours.
+// Checks the guided matte's parameters, and computes what backends get of keys and colours.
 #include "filters/guided.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The task that a backend gets for a guided matte.
+// Holds what a backend gets for a guided matte.
 #pragma once
 
 #include "filters/guided.h"

@@ -1,4 +1,4 @@
-// Frames as the filters see them: up to four planes of interleaved components.
+// Describes frames as filters see them: up to four planes of interleaved components.
 //
 // A Layout is what a plan is made for: component type and the shape of each plane. An Image adds
 // pointers and strides, and is what a plan runs on. Neither owns memory.

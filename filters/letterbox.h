@@ -1,4 +1,4 @@
-// Letterbox: from a decoder's frame to a network's input, in one pass.
+// Makes a network's input from a decoder's frame in one pass.
 //
 // The picture is resized with its aspect kept, padded with a colour, and converted to the
 // destination's colours and depth. The destination is a frame (packed or planar, RGB, YUV or gray,

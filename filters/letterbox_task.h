@@ -1,4 +1,4 @@
-// The letterbox as a backend gets it.
+// Holds what a backend gets for a letterbox.
 #pragma once
 
 #include "filters/letterbox.h"

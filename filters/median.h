@@ -1,4 +1,4 @@
-// Median filter.
+// Replaces pixels by the median of their window.
 //
 //   out(x, y) = sorted(window)[count / 2]
 //

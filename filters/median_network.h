@@ -1,4 +1,4 @@
-// Selection networks for medians: straight-line programs of minima and maxima.
+// Makes selection networks for medians: straight-line programs of minima and maxima.
 //
 // The idea is hierarchical tiling. All windows of a tile of outputs share a core, which is sorted
 // once. The tile is split in halves again and again, and each half merges the columns or rows that

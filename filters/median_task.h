@@ -1,4 +1,4 @@
-// The median as a backend gets it: the window of each plane, and border values as stored.
+// Holds what a backend gets for a median: the window of each plane, and border values as stored.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Validation of motion plans.
+// Checks what motion plans are made of.
 #include "filters/motion.h"
 
 #include <cstdlib>

@@ -1,13 +1,14 @@
-// Dense motion between two pictures: one vector for each block of 8 x 8 pixels. The denoiser reads
-// its state along it, and held regions follow it. docs/spec/motion.md specifies the result.
+// Finds dense motion between two pictures: one vector for each block of 8 x 8 pixels. The denoiser
+// reads its state along it, and held regions follow it. docs/spec/motion.md specifies the result.
 //
 // The search takes overlapping patches of 16 x 16 pixels, coarse to fine (inverse search: Kroeger
-// and others, 2016). It works on a pyramid of each picture: levels of 8 bits, of which the finest has
-// half of the picture's resolution. A plan keeps the pyramids of several pictures, so that each
+// and others, 2016). It works on a pyramid of each picture: levels of 8 bits, of which the finest
+// has half of the picture's resolution. A plan keeps the pyramids of several pictures, so that each
 // picture is read once, however many fields it takes part in.
 //
-// All arithmetic is in integers. The reference, the CPU and CUDA give the same bits with any
-// instruction set and any number of threads, and a field depends on nothing but its two pictures.
+// All sums are of integers, and steps are rounded in a fixed order (motion_math.h). The reference,
+// the CPU and CUDA give the same bits with any instruction set and any number of threads. A field
+// depends on nothing but its two pictures.
 //
 // Pictures may have any size from 1 x 1 on. Samples outside a picture repeat its nearest sample.
 // Vectors reach at least 64 pixels, and further where neighbours move alike. They may point outside

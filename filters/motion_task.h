@@ -1,4 +1,4 @@
-// A motion plan with everything derived and checked, as backends take it.
+// Holds what a backend gets for dense motion: checked parameters and all that follows from them.
 #pragma once
 
 #include "filters/color.h"

@@ -1,4 +1,4 @@
-// Validation of the pixelation; backends get the blocks of each plane.
+// Checks the parameters of the pixelation, and computes the blocks of each plane.
 #include "filters/pixelate.h"
 
 #include <algorithm>

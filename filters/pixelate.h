@@ -1,4 +1,4 @@
-// Pixelation: each block of pixels becomes its mean.
+// Replaces each block of pixels by its mean.
 //
 // The frame is divided into squares of block_size x block_size pixels, from its top left corner on.
 // Blocks that the right or bottom edge cuts off become the mean of the pixels that they have. Each

@@ -1,4 +1,4 @@
-// The arguments of a backend's pixelation: the blocks of each plane.
+// Holds what a backend gets for a pixelation: the blocks of each plane.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A filter made ready for one layout and one set of parameters.
+// A Plan is a filter made ready for one layout and one set of parameters.
 //
 // Making a plan validates, allocates and precomputes. run() only enqueues, so that frames can
 // follow each other without waiting. The host can use results after Queue::sync(). Later work on

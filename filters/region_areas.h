@@ -1,4 +1,4 @@
-// Areas of the frame that are always filtered: boxes and polygons, as boxes of regions.h.
+// Turns areas that are always filtered, boxes and polygons, into boxes of regions.h.
 //
 // A polygon is divided into slabs, each with a horizontal top and bottom and straight sides, so
 // that a region needs as few numbers as a box. Where sides of the polygon cross, all parts that it

@@ -1,6 +1,6 @@
-// The shape of a region and the weight of a pixel in it. All backends use these functions, with
-// the same roundings. Sources that use them are compiled without contraction (-ffp-contract=off,
-// -fmad=false).
+// Computes the shape of a region and the weight of a pixel in it. All backends use these functions,
+// with the same roundings. Sources that use them are compiled without contraction
+// (-ffp-contract=off, -fmad=false).
 #pragma once
 
 #include <cmath>

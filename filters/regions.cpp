@@ -1,4 +1,4 @@
-// Geometry and validation of regions. Backends get rectangles, shapes and strengths.
+// Checks regions, and turns them into the rectangles, shapes and strengths that backends get.
 #include "filters/regions.h"
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // Filters only regions of a frame: faces, plates, people, screens.
 //
-// A region is a box, which may be turned, the ellipse in it, or a part of a polygon. It covers every
-// pixel that it touches, and every sample of subsampled chroma of such a pixel. The filter replaces the pixels
-// of the region. Over `feather` pixels outside of it, the filtered frame fades into the original
-// one. All other pixels keep their bits. An ellipse fades along the lines from its centre, up to
-// the ellipse whose half axes are `feather` pixels longer: over `feather` pixels along its axes,
-// and over fewer between them. All pixels are filtered from the original frame. Where regions
-// overlap, a pixel belongs to the region in which it has the greatest weight, and if weights are
-// equal, to the region with the strongest filter.
+// A region is a box, which may be turned, the ellipse in it, or a part of a polygon. It covers
+// every pixel that it touches, and every sample of subsampled chroma of such a pixel. The filter
+// replaces the pixels of the region. Over `feather` pixels outside of it, the filtered frame fades
+// into the original one. All other pixels keep their bits. An ellipse fades along the lines from
+// its centre, up to the ellipse whose half axes are `feather` pixels longer: over `feather` pixels
+// along its axes, and over fewer between them. All pixels are filtered from the original frame.
+// Where regions overlap, a pixel belongs to the region in which it has the greatest weight, and if
+// weights are equal, to the region with the strongest filter.
 //
 //   out = in + round(weight (filter(in) - in) / 256),  weight 0 to 256
 //

@@ -1,4 +1,4 @@
-// The arguments of a backend that filters regions. The regions come with each frame (RegionsPlan).
+// Holds what a backend gets to filter regions. The regions come with each frame (RegionsPlan).
 #pragma once
 
 #include "filters/color.h"

@@ -1,4 +1,4 @@
-// The outcome of a call of the filter library.
+// A Status is the outcome of a call of the filter library.
 //
 // Every call that can fail returns a Status. None throws, prints or aborts. A message names the
 // parameter, its value and the allowed range, so that it can be shown to a user as it is.

@@ -50,7 +50,8 @@ size_t denoise_compensate_scratch(const DenoiseFrame& f);
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread);
 // Pass 1 for a first frame: makes the state, or counts its statistics if `count` is set.
 void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count);
-// Merges `is` into `later`, the state of the later frames and this one, for rows [b0, b1) of blocks.
+// Merges `is` into `later`, the state of the later frames and this one, for rows [b0, b1) of
+// blocks.
 void denoise_merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1,
                         int thread);
 // Pass 2 for rows [y0, y1) of component c, or of all three components of RGB.

@@ -32,7 +32,8 @@ void means_of(const uint16_t* VF_RESTRICT rows, int pitch, int n, int32_t* VF_RE
         eighth_code(rows[2 * i] + rows[2 * i + 1] + rows[pitch + 2 * i] + rows[pitch + 2 * i + 1]);
 }
 
-// Sums over rows, by column of blocks: differences, their squares, and the squares that noise makes.
+// Sums over rows, by column of blocks: differences, their squares, and the squares that noise
+// makes.
 struct ColumnSums {
   int32_t *d, *dd, *expected;
 };
@@ -143,8 +144,8 @@ alignas(16) constexpr uint8_t kDownHalves[16] = VF_ORDER(0, 2, 1, 3, 4, 6, 5, 7)
 #undef VF_AT
 
 // Samples become signed 16-bit numbers, less 32768, so that two products of them and of weights are
-// summed by one instruction. The weights add up to 64, so the sums are exact. A sum of four products
-// is narrowed with saturation, which limits it to 0 from below.
+// summed by one instruction. The weights add up to 64, so the sums are exact. A sum of four
+// products is narrowed with saturation, which limits it to 0 from below.
 class Interpolation {
  public:
   explicit Interpolation(int most) : top_(int16_t(most - 32768)) {
@@ -170,8 +171,8 @@ class Interpolation {
         piece2(in + i, pitch, weights_[ex], weights_[ey], out + i, out_pitch);
   }
 
-  // Interpolates `rows` rows of n samples, of which `in` has three rows more, and three columns more
-  // than n rounded up to kWide. `between` has room for rows + 3 rows of n samples, rounded up.
+  // Interpolates `rows` rows of n samples, of which `in` has three rows more, and three columns
+  // more than n rounded up to kWide. `between` has room for rows + 3 rows of n samples, rounded up.
   void rows(const uint16_t* in, ptrdiff_t pitch, int n, int rows, int ex, int ey, uint16_t* between,
             uint16_t* out, ptrdiff_t out_pitch) const {
     const D16 d16;

@@ -1,7 +1,7 @@
 // Plans dense motion on the CPU.
 //
-// Threads share the rows of each level of a pyramid, and then the rows of patches of each level of a
-// search.
+// Threads share the rows of each level of a pyramid, and then the rows of patches of each level of
+// a search.
 #include "cpu/motion.h"
 
 #include <algorithm>

@@ -59,8 +59,8 @@ constexpr Fraction kVarianceQuantile = {4, 5}, kTextureQuantile = {1, 16}, kRati
                    kFirstQuantile = {1, 10};
 constexpr float kVarianceBias = 0.866f * 64 / 63;
 constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ more
-// The quantile over the median of the votes is 1.2 for white noise, up to 2 for a camera's, and more
-// behind a codec.
+// The quantile over the median of the votes is 1.2 for white noise, up to 2 for a camera's, and
+// more behind a codec.
 constexpr Fraction kMedian = {1, 2};
 constexpr float kEven = 2, kUnevenFactor = 1.2f, kLeastMedian = 1.0f / 32;
 constexpr float kLeastVoters = 30;
@@ -483,8 +483,8 @@ VF_BOTH int level_of_block(int sum) {  // of its four samples of T
 
 // ---- look-ahead --------------------------------------------------------------------------------
 
-// Weights of a block in the merge of two states that hold the same frame: that of the frames before,
-// with p, and that of the later frames, with q. All are in 1 / kOne.
+// Weights of a block where two states that hold the same frame are merged. p is of the state of the
+// frames before, and q of the state of the later frames. All are in 1 / kOne.
 struct Merge {
   int p;      // of the merged state
   int later;  // weight of the state of the later frames

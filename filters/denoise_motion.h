@@ -23,8 +23,8 @@ constexpr Fraction kSure = {1, 4};    // of the noise's residual, which a vector
 constexpr Fraction kClear = {3, 10};  // of the excess over the noise, which a vector must win
 // The largest difference of vectors that move together, and of those that are interpolated.
 constexpr int kAlike = kMotionUnits, kNear = 2 * kMotionUnits;
-// A patch is restless if its residual exceeds so many times the noise's, where it stays and where it
-// moves.
+// A patch is restless if its residual exceeds so many times the noise's, where it stays and where
+// it moves.
 constexpr Fraction kRestless = {5, 2}, kRestlessMoved = {6, 1};
 constexpr Fraction kClearly = {3, 5};  // of the excess over noise, which a change of light explains
 constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture

@@ -62,9 +62,9 @@ struct MotionPicture {
   int shift = 0;         // unused low bits of a component
   int step = 1;          // components from one pixel to the next
   bool rgb = false;
-  // Addresses of luma's first component, or of those of R, G and B, and bytes between rows. They are
-  // in device memory for CUDA. Any alignment to the component's size works; the fastest kernels need
-  // multiples of 16 bytes.
+  // Addresses of luma's first component, or of those of R, G and B, and bytes between rows. They
+  // are in device memory for CUDA. Any alignment to the component's size works; the fastest kernels
+  // need multiples of 16 bytes.
   const void* data[3] = {};
   ptrdiff_t stride[3] = {};
 };

@@ -18,8 +18,8 @@ struct RegionArea {
   std::vector<Point> corners;  // at least three; two are opposite corners of a box
 };
 
-// Adds the boxes that cover an area to `boxes`. Adds none if the area is empty. A coordinate must be
-// finite.
+// Adds the boxes that cover an area to `boxes`. Adds none if the area is empty. A coordinate must
+// be finite.
 void cover_area(const RegionArea& area, std::vector<RegionBox>* boxes);
 
 }  // namespace vf

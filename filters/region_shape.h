@@ -54,8 +54,8 @@ VF_REGION_BOTH float length_of(float x, float y) {
   return sqrtf(x * x + y * y);
 }
 
-// Returns how far (dx, dy) from the centre of a slab lies outside of it. The distance from a side is
-// measured at a right angle to the side.
+// Returns how far (dx, dy) from the centre of a slab lies outside of it. The distance from a side
+// is measured at a right angle to the side.
 VF_REGION_BOTH float outside_slab(const Region& r, float dx, float dy) {
   const float left = (r.cos * dy - r.a - dx) / length_of(1, r.cos);
   const float right = (dx - r.a - r.sin * dy) / length_of(1, r.sin);

@@ -352,8 +352,8 @@ RegionTracker::Offset RegionTracker::limited(const RegionBox& box, Offset offset
           within(box.y, box.height, settings.height, offset.y)};
 }
 
-// Moves a held box to the end of `motion`. The motion before it, from when the object was last found
-// to the first measured frame, is taken to be the same.
+// Moves a held box to the end of `motion`. The motion before it, from when the object was last
+// found to the first measured frame, is taken to be the same.
 void RegionTracker::move(const BoxMotion& motion, const Settings& settings, Held* h) {
   const int64_t passed = motion.to() - motion.from(), since = motion.to() - h->moved_at;
   if (since < 0 || (since == 0 && passed > 0) || motion.from() < h->last.time) return;

@@ -57,8 +57,8 @@ class RegionTracker {
     int64_t look_ahead = 0;   // nanoseconds for which frames wait
     bool interpolate = true;  // between two results for one object
     // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
-    // back grow by up to 1.5 times as much, and by this share of the way that they are moved: by the
-    // root of the sum of both squares.
+    // back grow by up to 1.5 times as much, and by this share of the way that they are moved: by
+    // the root of the sum of both squares.
     double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
     bool follow = false;                                // held boxes go on as far as follow() says
@@ -125,7 +125,8 @@ class RegionTracker {
     Sighting last;
     int64_t age;  // since the object was last found
     // The box has moved so far until `moved_at`, and goes on with this speed in pixels per
-    // nanosecond. The first speed is that of the results, and `has_speed` says that it was measured.
+    // nanosecond. The first speed is that of the results, and `has_speed` says that it was
+    // measured.
     Offset moved, speed;
     int64_t moved_at;
     bool has_speed = false;

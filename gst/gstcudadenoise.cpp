@@ -3,9 +3,9 @@
  * @title: cudadenoise
  *
  * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. The element averages
- * each pixel over the previous frames, along the motion where something moves, and smooths the noise
- * that is left. It estimates the level of the noise, so no setting has to be tuned. It delays no
- * frame, unless #cudadenoise:look-ahead asks for it.
+ * each pixel over the previous frames, along the motion where something moves, and smooths the
+ * noise that is left. It estimates the level of the noise, so no setting has to be tuned. It delays
+ * no frame, unless #cudadenoise:look-ahead asks for it.
  *
  * #cudadenoise:noise sets the level of the noise if it is known. #cudadenoise:strength scales the
  * amount that is removed. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
@@ -13,9 +13,9 @@
  * controller can set them.
  *
  * #cudadenoise:look-ahead averages over some later frames too, which removes more noise where
- * something moves or comes into view. Frames wait for them, and the latency grows by as many frames.
- * At the end of the stream and before a discontinuity, there are fewer. Each later frame costs about
- * as much time as a frame. Frames whose caps have no frame rate do not wait.
+ * something moves or comes into view. Frames wait for them, and the latency grows by as many
+ * frames. At the end of the stream and before a discontinuity, there are fewer. Each later frame
+ * costs about as much time as a frame. Frames whose caps have no frame rate do not wait.
  *
  * The estimate is #cudadenoise:noise-level. It describes an earlier frame, because the element does
  * not wait for the GPU. The property notifies from the streaming thread when the estimate has

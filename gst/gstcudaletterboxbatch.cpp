@@ -35,8 +35,8 @@
  *     streams.src_0 ! queue ! videoconvert ! autovideosink \
  *     streams.src_1 ! queue ! videoconvert ! autovideosink
  * ]| Two clips go through one tensor and are shown. A network would sit in front of the unbatcher.
- * The clips stand before the unbatcher, because gst-launch-1.0 otherwise starts decodebin before the
- * elements that take its frames, and those frames are lost.
+ * The clips stand before the unbatcher, because gst-launch-1.0 otherwise starts decodebin before
+ * the elements that take its frames, and those frames are lost.
  */
 #include <cstdlib>
 

@@ -7,12 +7,12 @@
  * belongs to the pad sink_N of the batcher. It appears with the first frame or GAP event of its
  * stream, ends with the stream, and goes when the batcher's pad is released (docs/batches.md).
  *
- * Boxes, masks and other metas of the rows (gstcudaletterboxbatchmeta.h) are moved to their places in
- * the originals, as #cudaletterboxrestore does it.
+ * Boxes, masks and other metas of the rows (gstcudaletterboxbatchmeta.h) are moved to their places
+ * in the originals, as #cudaletterboxrestore does it.
  *
- * Built with GStreamer 1.28 or newer, the element also takes the batches of analyticscombiner: video
- * and tensors with a GstAnalyticsBatchMeta. Frames of cudaletterbox keep-original=true leave as
- * their originals, with what a network added to them. Other video leaves as it is. The pad src_N
+ * Built with GStreamer 1.28 or newer, the element also takes the batches of analyticscombiner:
+ * video and tensors with a GstAnalyticsBatchMeta. Frames of cudaletterbox keep-original=true leave
+ * as their originals, with what a network added to them. Other video leaves as it is. The pad src_N
  * then belongs to the stream with index N.
  *
  * All pads are pushed from one thread: put a queue behind each, so that a stream that waits does

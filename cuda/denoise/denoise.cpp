@@ -12,8 +12,8 @@
 // tables.
 //
 // With later frames (look-ahead), denoise_first makes a state of the last of them, and motion_read
-// to denoise_update add the others to it, back to this frame. denoise_merge merges it with the state
-// of the frames before, for denoise_output.
+// to denoise_update add the others to it, back to this frame. denoise_merge merges it with the
+// state of the frames before, for denoise_output.
 //
 // Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
 // take turns as well. A third set holds the compensated state. The host never waits: it reads the

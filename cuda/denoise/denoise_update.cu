@@ -4,8 +4,8 @@
 // The samples and their state stay in registers. The tests of a tile, and of a ring of one block
 // round it, go through shared memory for their sums over 3 x 3. Statistics are sums of integers
 // over cells of 8 x 8 samples. They are added in registers, then by shuffles, then in shared
-// memory, where a cell of luma has a part from each of two warps. A thread per cell enters them into
-// the histograms by global reductions.
+// memory, where a cell of luma has a part from each of two warps. A thread per cell enters them
+// into the histograms by global reductions.
 // Traffic: a luma sample of NV12 takes 1.5 B in, and 3 B of T and 0.5 B of p in and out, in total
 // 8.5 B. A tile has 64 x 16 blocks and 256 threads.
 // The latency of the loads limits the speed. Few rows per warp take few registers, so that many

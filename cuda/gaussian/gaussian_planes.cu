@@ -66,8 +66,8 @@ class PlanesPass final : public FramePass {
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.function,
                                                           32 * kBlockWarps, kernel.shared));
     const int blocks = resident * queue.device().processors;
-    // All blocks should take equally long. On an H200, steps of three chunks take 1.25 times as long
-    // as steps of two.
+    // All blocks should take equally long. On an H200, steps of three chunks take 1.25 times as
+    // long as steps of two.
     const auto work = [&](int i) {
       return double(p_.plane[i].row_bytes) * p_.plane[i].height * (kernel.chunks[i] + 2);
     };

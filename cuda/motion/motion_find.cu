@@ -80,7 +80,8 @@ class Patch {
   __device__ __forceinline__ void load(const Level& l, int i, int j) {
     x_ = kSpacing * i - kBefore;
     y_ = kSpacing * j - kBefore + kRows * int(threadIdx.x % kLanes);
-    // The first sample is at a multiple of 4, less 2. Its neighbour is behind the word's first byte.
+    // The first sample is at a multiple of 4, less 2. Its neighbour is behind the word's first
+    // byte.
     const uint8_t *column = l.picture + x_ - 2, *before = l.before + x_ - 2;
     Eight rows[kRows + 2];
 #pragma unroll
@@ -362,7 +363,8 @@ __global__ __launch_bounds__(
       from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * k);
     }
   }
-  // The coarser stages come first. All warps wait at one barrier, which is in one place of the code.
+  // The coarser stages come first. All warps wait at one barrier, which is in one place of the
+  // code.
 #pragma unroll 1
   for (int k = kStages - 1; k >= 0; k--) {
     if (k == stage && is_used) {

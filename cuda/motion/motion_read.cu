@@ -1,11 +1,11 @@
 // Makes all levels of the pyramids of some pictures.
 //
-// Idea. A thread block makes a tile of 64 x 64 samples of the finest level, and 32 x 32, 16 x 16 and
-// 8 x 8 samples of the others. It also makes the samples around them that the coarser levels need,
-// so that no block waits for another one. A thread makes 4 x 5 samples of the finest level from 10 x
-// 12 of the picture, which it reads once; the other levels are made in shared memory, four
-// samples at a time. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the
-// sample. The last word of a row repeats the row's last sample in bytes that lie behind it.
+// Idea. A thread block makes a tile of 64 x 64 samples of the finest level, and 32 x 32, 16 x 16
+// and 8 x 8 samples of the others. It also makes the samples around them that the coarser levels
+// need, so that no block waits for another one. A thread makes 4 x 5 samples of the finest level
+// from 10 x 12 of the picture, which it reads once. The other levels are made in shared memory,
+// four samples at a time. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte
+// is the sample. The last word of a row repeats the row's last sample in bytes that lie behind it.
 // Traffic: a picture of 8 bits is read 1.9 times, mostly from the cache, and 0.34 B per pixel are
 // written. Latency limits the speed of small pictures, and instructions that of large ones.
 #include "cuda/core/ptx.cuh"
@@ -97,8 +97,8 @@ __device__ __forceinline__ uint32_t code_at(const MotionPicture& p, int c, int x
   return (stored >> p.shift) & ((1u << p.depth) - 1);
 }
 
-// Holds the sums of a row of the picture for four samples of the level: 1 3 3 1 times those from x -
-// 1 on.
+// Holds the sums of a row of the picture for four samples of the level: 1 3 3 1 times those from
+// x - 1 on.
 struct Four {
   int v[kGroup];
 };
@@ -208,8 +208,8 @@ __device__ __forceinline__ void halve_bytes(const Region& out, int x, int y, int
   }
 }
 
-// Makes the samples of a level around the tile from those of the finer one of width x height samples,
-// four at a time.
+// Makes the samples of a level around the tile from those of the finer one of width x height
+// samples, four at a time.
 template <int kNext>
 __device__ __forceinline__ void halve_level(const Region& in, int width, int height,
                                             const Region& out) {

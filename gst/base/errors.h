@@ -14,9 +14,9 @@ namespace gstvf {
 // field `reason`: "setting", "caps", "frame", "mask", "passthrough", "memory" or "device".
 GstStructure* reason_details(const char* reason);
 // Makes the details of a message about a setting: `reason`, `property` (string), `value` (in the
-// property's type; enums and flags as a string), `allowed` (string) and, if the property has a range
-// of numbers, `minimum` and `maximum`. `allowed` may be the text of a refusal: the part behind its
-// last "must be" or "Use" is taken.
+// property's type; enums and flags as a string), `allowed` (string) and, if the property has a
+// range of numbers, `minimum` and `maximum`. `allowed` may be the text of a refusal: the part
+// behind its last "must be" or "Use" is taken.
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed);
 // Makes the same details with the current value of a property of an element or a pad.
@@ -34,8 +34,8 @@ GParamSpec* property_named_by(gpointer object, const char* text);
 void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
                        const GValue* former, const std::string& why, const char* pad = nullptr);
 
-// Posts another warning message about a property, with its current value in the details. If there is
-// a `pad`, the property is the pad's, and the details have its name.
+// Posts another warning message about a property, with its current value in the details. If there
+// is a `pad`, the property is the pad's, and the details have its name.
 void post_setting_warning(GstElement* element, const char* property, const char* text,
                           const char* allowed, GstPad* pad = nullptr);
 

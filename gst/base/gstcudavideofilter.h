@@ -34,8 +34,8 @@
 //   - finish_frame(out), optional, is called with each filtered buffer before it is pushed. The
 //     buffer is writable and not mapped. Use it for metas that hold the buffer's memory. The GPU
 //     may still write CUDA memory then, in the order of its stream.
-//   - forget(), optional, is called when the next frame has nothing to do with those before it (after
-//     a flush, and after `enabled` changed). The element drops what it remembers of frames.
+//   - forget(), optional, is called when the next frame has nothing to do with those before it
+//     (after a flush, and after `enabled` changed). The element drops what it remembers of frames.
 //   - look_ahead(), arrive(in, time, duration) and leave(), optional, are for an element that wants
 //     to see frames before it filters earlier ones (lookahead.h). look_ahead() returns the
 //     nanoseconds for which frames wait now; any thread may call it. arrive() is called with each

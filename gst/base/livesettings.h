@@ -1,8 +1,8 @@
 // Logs changes of settings while frames come, until a plan has been made with them.
 //
 // Only making a plan shows whether a value works together with all others that were set since the
-// previous frame. The log keeps the values that a plan was made with, so that they can be put back if
-// none can be made with later ones. If all are put back, the settings are the ones that worked.
+// previous frame. The log keeps the values that a plan was made with, so that they can be put back
+// if none can be made with later ones. If all are put back, the settings are the ones that worked.
 #pragma once
 
 #include <gst/gst.h>

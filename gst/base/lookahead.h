@@ -1,5 +1,6 @@
-// Frames that wait for later ones, for elements that look ahead: for a time, those with look_ahead(),
-// arrive() and leave() in their class, or for a number of frames, those with frames_ahead().
+// Holds frames that wait for later ones, for elements that look ahead. They wait for a time if the
+// element's class has look_ahead(), arrive() and leave(), or for a number of frames if it has
+// frames_ahead().
 //
 // A frame waits as a reference, before anything is done with it: settings, controllers and QoS act
 // when it leaves. Events that belong between frames wait in line with them. New caps, a new
@@ -48,13 +49,13 @@ struct WaitingFrames {
   std::atomic<GstClockTime> asked{GST_CLOCK_TIME_NONE};
 };
 
-// Returns how long frames wait: in nanoseconds, or in frames for an element with frames_ahead(). Any
-// thread may call it.
+// Returns how long frames wait: in nanoseconds, or in frames for an element with frames_ahead().
+// Any thread may call it.
 GstClockTime look_ahead(GstCudaVideoFilter* self);
 // Returns it in nanoseconds, for the latency. Any thread may call it.
 GstClockTime look_ahead_latency(GstCudaVideoFilter* self);
-// Tells the pipeline that look_ahead() may have changed. If it has grown since upstream asked for the
-// number of buffers, upstream is made to ask again. Any thread may call it.
+// Tells the pipeline that look_ahead() may have changed. If it has grown since upstream asked for
+// the number of buffers, upstream is made to ask again. Any thread may call it.
 void look_ahead_changed(GstCudaVideoFilter* self);
 // Returns how many frames of these caps wait, as far as that is known. Upstream asks for it.
 guint frames_waiting(GstCudaVideoFilter* self, GstCaps* caps);
@@ -65,15 +66,15 @@ bool decide_waiting(GstCudaVideoFilter* self);
 vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits);
 // Takes an event, if it waits in line.
 bool keep_event(GstCudaVideoFilter* self, GstEvent* event);
-// Gives the next buffer or event that leaves, or null if there is none yet. The caller calls leave()
-// for a buffer once its settings are in force.
+// Gives the next buffer or event that leaves, or null if there is none yet. The caller calls
+// leave() for a buffer once its settings are in force.
 GstMiniObject* next_to_leave(GstCudaVideoFilter* self);
 vf::Status leave(GstCudaVideoFilter* self);
 // Returns the frames that wait behind the one which has just left, as far as the element uses them:
 // at most frames_ahead(), up to a discontinuity.
 std::vector<GstBuffer*> later_frames(GstCudaVideoFilter* self);
-// Drop all that waits, for a flush or a stop. Events that stay on pads go on after a flush: they are
-// returned in order, and the caller owns them.
+// Drop all that waits, for a flush or a stop. Events that stay on pads go on after a flush: they
+// are returned in order, and the caller owns them.
 GList* drop_waiting(GstCudaVideoFilter* self);
 
 // Readies it for the next start, too.

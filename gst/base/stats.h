@@ -1,4 +1,4 @@
-// The properties stats and stats-interval report what an element counts and measures.
+// Adds the properties stats and stats-interval, which report what an element counts and measures.
 //
 // The streaming thread writes, and any thread reads, without locks. A frame causes no allocation.
 #pragma once

@@ -1,6 +1,6 @@
 // Holds the private state of the base class, for its own files: gstcudavideofilter.cpp (start,
-// frames, events), videofiltercaps.cpp (negotiation, pools and metas) and videofiltersettings.cpp (changes of
-// settings).
+// frames, events), videofiltercaps.cpp (negotiation, pools and metas) and videofiltersettings.cpp
+// (changes of settings).
 #pragma once
 
 #include <atomic>
@@ -71,8 +71,8 @@ void sync_controllers(GstCudaVideoFilter* self, GstBuffer* buffer);
 // Follows changes of settings before a frame: decides whether it passes through, and outdates the
 // plans.
 void renew_settings(GstCudaVideoFilter* self);
-// Makes the plans for a frame if they are missing. Puts settings back that changed since the previous
-// frame if no plan can be made with them.
+// Makes the plans for a frame if they are missing. Puts settings back that changed since the
+// previous frame if no plan can be made with them.
 vf::Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out);
 // Tells whether other settings may avoid an error.
 bool is_of_settings(GstCudaVideoFilter* self, const vf::Status& status);

@@ -189,10 +189,10 @@ Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) 
   GstCudaVideoFilterPrivate* priv = self->priv;
   // Most frames need nothing else. Settings that change from here on are for a later frame.
   if (priv->proven && !priv->renewed && priv->frames.has_plans(in, out)) return {};
-  // Other threads wait with their changes after an attempt that failed or met a change. Otherwise one
-  // that keeps setting values might meet every attempt. Before the first frame they wait at once,
-  // since no former settings are known to work. This thread may set some too, when it is called
-  // back, so the attempts are limited.
+  // Other threads wait with their changes after an attempt that failed or met a change. Otherwise
+  // one that keeps setting values might meet every attempt. Before the first frame they wait at
+  // once, since no former settings are known to work. This thread may set some too, when it is
+  // called back, so the attempts are limited.
   std::unique_lock<std::recursive_mutex> hold(priv->setting, std::defer_lock);
   if (!priv->proven) hold.lock();
   constexpr int tries = 1000;

@@ -252,8 +252,8 @@ void Batcher::drop(GstCudaLetterboxBatchPad* pad, HeldFrame& frame, bool late) {
   frame.release();
 }
 
-// Takes the next frame of a pad out of its queue. Returns false if there is none. A frame that cannot
-// wait comes back in `dropped`.
+// Takes the next frame of a pad out of its queue. Returns false if there is none. A frame that
+// cannot wait comes back in `dropped`.
 bool Batcher::take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped) {
   BatchPad& s = *pad->state;
   auto* aggpad = GST_AGGREGATOR_PAD(pad);

@@ -60,8 +60,8 @@ GstEvent* new_stream_end(guint stream, bool removed);
 bool parse_stream_end(GstEvent* event, guint* stream, bool* removed);
 
 // Says, in order with the batches, that a stream has no frames for the time of a GAP event (not
-// taken), with what its pad must have got before. `events` are the stream's, and `caps` those of its
-// frames.
+// taken), with what its pad must have got before. `events` are the stream's, and `caps` those of
+// its frames.
 GstEvent* new_stream_gap(guint stream, const StreamEvents& events, GstCaps* caps, GstEvent* gap);
 struct StreamGap {
   guint stream;

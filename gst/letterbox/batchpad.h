@@ -1,5 +1,5 @@
-// The pads sink_%u of cudaletterboxbatch: settings of a stream, its format, and its frames that wait
-// for a batch.
+// Defines the pads sink_%u of cudaletterboxbatch. A pad has the settings of its stream, the format,
+// and the frames that wait for a batch.
 #pragma once
 
 #include <gst/base/gstaggregator.h>
@@ -71,8 +71,8 @@ class BatchPad {
   void arrives(GstBuffer* buffer);
   // The pad has refused the frame that has come last.
   void did_not_arrive(GstBuffer* buffer);
-  // Tells when a frame that is taken out of the pad's queue has come. Returns false if it came before
-  // a flush: GstAggregator may put a frame into the queue that it has just flushed.
+  // Tells when a frame that is taken out of the pad's queue has come. Returns false if it came
+  // before a flush: GstAggregator may put a frame into the queue that it has just flushed.
   bool arrival_of(GstBuffer* buffer, gint64* when);
   void flush_arrivals();
 
@@ -84,8 +84,8 @@ class BatchPad {
   bool take(HeldFrame* frame);
   // Returns the oldest waiting frame (a full reference), or null.
   GstBuffer* oldest() const;
-  // Keeps a GAP event (taken) until the frames in front of it have left. A frame or a GAP event that
-  // follows replaces it.
+  // Keeps a GAP event (taken) until the frames in front of it have left. A frame or a GAP event
+  // that follows replaces it.
   void add_gap(GstEvent* gap);
   // Returns the GAP event (taken from here) if no frame waits in front of it, or null.
   GstEvent* take_gap();
@@ -95,7 +95,8 @@ class BatchPad {
  private:
   mutable std::mutex mutex_;
   std::deque<HeldFrame> held_;
-  // Frames that may be in the pad's queue (no references), and those that a flush should have found.
+  // Frames that may be in the pad's queue (no references), and those that a flush should have
+  // found.
   std::deque<std::pair<GstBuffer*, gint64>> arrivals_, flushed_;
   GstEvent* gap_ = nullptr;
 };
@@ -122,6 +123,6 @@ void gst_cuda_letterbox_batch_pad_follow(GstCudaLetterboxBatchPad* pad, GParamSp
 // Takes over changes of the pad's settings. Call it from the streaming thread.
 std::shared_ptr<const gstvf::LetterboxSettings> gst_cuda_letterbox_batch_pad_settings(
     GstCudaLetterboxBatchPad* pad);
-// Puts the settings back with which a plan was made last, and warns that those in force could not be
-// used, for the reason `why`. Returns false if there are none to put back.
+// Puts the settings back with which a plan was made last, and warns that those in force could not
+// be used, for the reason `why`. Returns false if there are none to put back.
 bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const char* why);

@@ -290,8 +290,8 @@ bool is_tensor(const GstCaps* caps) {
          gst_structure_has_name(gst_caps_get_structure(caps, 0), kTensors);
 }
 
-// Fills `format` for one of the `*rows` tensors that caps describe. If `rows` is null, there must be
-// one.
+// Fills `format` for one of the `*rows` tensors that caps describe. If `rows` is null, there must
+// be one.
 static bool tensors_from_caps(const GstCaps* caps, Format* format, int* rows) {
   const GstStructure* s = gst_caps_get_structure(caps, 0);
   const gchar* types = gst_structure_get_string(s, "types");

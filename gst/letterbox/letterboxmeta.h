@@ -29,8 +29,8 @@ struct Rectangle {
 Rectangle map_rectangle(const vf::LetterboxGeometry& geometry, double x, double y, double w,
                         double h);
 
-// Adds the GstTensorMeta to a batch of `n` tensors in `format`. The tensors must be written already,
-// since the meta shares their memory.
+// Adds the GstTensorMeta to a batch of `n` tensors in `format`. The tensors must be written
+// already, since the meta shares their memory.
 void describe_tensor(GstBuffer* buffer, const Format& format, gsize n = 1);
 
 }  // namespace gstvf

@@ -1,4 +1,4 @@
-// Is the source pad of one stream of cudaletterboxunbatch, with the events that it has got.
+// Defines the source pad of one stream of cudaletterboxunbatch, with the events that it has got.
 #pragma once
 
 #include <gst/gst.h>

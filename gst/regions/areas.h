@@ -1,4 +1,4 @@
-// The property areas: its text, and the boxes of regions that it stands for.
+// Reads the text of the property areas, and turns it into boxes of regions.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The common parts of elements that filter regions. Elements add only their properties; those for
-// regions are in regionsettings.h.
+// Holds what elements that filter regions have in common. An element adds only its own properties;
+// those for regions are in regionsettings.h.
 //
 //   struct Settings : gstvf::PlaneSettings<vf::MyParams>, gstvf::RegionSettings {
 //     vf::RegionMy filter_for(const gstvf::Format& format) const;

@@ -1,5 +1,5 @@
-// Regions of frames, for elements that filter each plane of a frame (planesettings.h): the
-// properties, and the regions that detectors attach to a frame.
+// Adds the properties of regions to elements that filter each plane of a frame (planesettings.h),
+// and reads the regions that detectors attach to frames.
 //
 // Such an element's settings derive from RegionSettings too; regionelement.h does the rest.
 #pragma once

@@ -84,8 +84,9 @@ class CpuDenoise final : public DenoisePlan {
 
   Status prepare() {
     const DenoiseTask& t = f_.task;
-    VF_TRY(allocate_states({&f_.was, &f_.is, &f_.moved}, &state_));
-    if (t.params.look_ahead) VF_TRY(allocate_states({&back_.was, &back_.is}, &back_state_));
+    VF_TRY(allocate_states({&f_.previous, &f_.current, &f_.moved}, &state_));
+    if (t.params.look_ahead)
+      VF_TRY(allocate_states({&back_.previous, &back_.current}, &back_state_));
     f_.tiles_x = (t.blocks_x + kTile - 1) / kTile;
     f_.patches_x = motion_blocks(t.width);
     f_.patches_y = motion_blocks(t.height);
@@ -119,8 +120,8 @@ class CpuDenoise final : public DenoisePlan {
     auto& before = static_cast<CpuDenoise&>(other);
     if (before.fresh_ || !same_memory(before.f_.task, f_.task)) return;
     std::swap(state_, before.state_);
-    std::swap(f_.was, before.f_.was);
-    std::swap(f_.is, before.f_.is);
+    std::swap(f_.previous, before.f_.previous);
+    std::swap(f_.current, before.f_.current);
     std::swap(f_.moved, before.f_.moved);
     std::swap(cells_, before.cells_);
     std::swap(f_.cells, before.f_.cells);
@@ -213,7 +214,7 @@ class CpuDenoise final : public DenoisePlan {
     const Later later = take_later();
     f_.src = src;
     f_.dst = dst;
-    f_.shown = &f_.is;
+    f_.shown = &f_.current;
     std::memset(f_.histograms, 0, pool_.threads() * sizeof(Histograms));
     if (fresh_) {
       for (const bool count : {false, true})
@@ -240,7 +241,7 @@ class CpuDenoise final : public DenoisePlan {
 
   // Adds a frame to a state: that of the frames before, or of the later ones.
   Status update(DenoiseFrame* f) {
-    std::swap(f->was, f->is);
+    std::swap(f->previous, f->current);
     VF_TRY(find_motion(*f));
     pool_.parallel((f->task.blocks_y + kTile - 1) / kTile,
                    [&](int row, int thread) { denoise_compensate(*f, row, thread); });
@@ -252,7 +253,7 @@ class CpuDenoise final : public DenoisePlan {
   // Finds where the patches of a frame were in the previous state.
   Status find_motion(const DenoiseFrame& f) {
     const MotionPicture pictures[] = {luma_picture(f.task, f.src),
-                                      state_picture(f.was.color[0], f.width[0])};
+                                      state_picture(f.previous.color[0], f.width[0])};
     VF_TRY(motion_->read(0, pictures, 2));
     return motion_->find(0, 1, field_.as<MotionVector>(),
                          f.patches_x * ptrdiff_t(sizeof(MotionVector)));
@@ -261,10 +262,10 @@ class CpuDenoise final : public DenoisePlan {
   // Makes a state from the last frame back to this one, and merges it with the state of the frames
   // before.
   Status look_ahead(const Later& later) {
-    DenoiseState was = back_.was, is = back_.is;
+    const DenoiseState previous = back_.previous, current = back_.current;
     back_ = f_;
-    back_.was = was;
-    back_.is = is;
+    back_.previous = previous;
+    back_.current = current;
     back_.histograms = nullptr;
     back_.src = later.frame[later.count - 1];
     strips(f_.task.blocks_y,
@@ -273,9 +274,10 @@ class CpuDenoise final : public DenoisePlan {
       back_.src = i < 0 ? f_.src : later.frame[i];
       VF_TRY(update(&back_));
     }
-    strips(f_.task.blocks_y,
-           [&](int b0, int b1, int thread) { denoise_merge_rows(f_, back_.is, b0, b1, thread); });
-    f_.shown = &back_.is;
+    strips(f_.task.blocks_y, [&](int b0, int b1, int thread) {
+      denoise_merge_rows(f_, back_.current, b0, b1, thread);
+    });
+    f_.shown = &back_.current;
     return {};
   }
 

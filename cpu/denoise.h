@@ -20,9 +20,9 @@ struct DenoiseFrame {
   DenoiseTask task;
   denoise::Settings settings;
   Image src, dst;
-  // `was` is the previous state. `moved` is its compensated copy, in rows of patches that change.
-  DenoiseState was, is, moved;
-  const DenoiseState* shown = nullptr;  // the state that pass 2 filters: `is` or a merged one
+  // `moved` is the compensated copy of the previous state, in rows of patches that change.
+  DenoiseState previous, current, moved;
+  const DenoiseState* shown = nullptr;  // the state that pass 2 filters: `current` or a merged one
   int width[3] = {}, height[3] = {};    // size of a state
   // Factors of the motion test and of the spatial filter's weights, by level of luma.
   float motion[3][denoise::kLevels] = {}, weight[3][denoise::kLevels] = {};
@@ -38,7 +38,9 @@ struct DenoiseFrame {
   size_t scratch_per_thread = 0;
 
   // Returns the previous state that holds row `b` of blocks after compensation.
-  const DenoiseState& before(int b) const { return changes[b / denoise::kPatch] ? moved : was; }
+  const DenoiseState& before(int b) const {
+    return changes[b / denoise::kPatch] ? moved : previous;
+  }
 };
 
 // Decides on the patches of a row of tiles, and makes `moved` in their rows that change.
@@ -50,7 +52,7 @@ size_t denoise_compensate_scratch(const DenoiseFrame& f);
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread);
 // Pass 1 for a first frame: makes the state, or counts its statistics if `count` is set.
 void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count);
-// Merges `is` into `later`, the state of the later frames and this one, for rows [b0, b1) of
+// Merges `current` into `later`, the state of the later frames and this one, for rows [b0, b1) of
 // blocks.
 void denoise_merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1,
                         int thread);

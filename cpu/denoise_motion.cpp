@@ -346,10 +346,10 @@ void move_samples(const Mover& m, int c, int x0, int y0, int n, int rows, const 
   const uint16_t* in = memory;
   ptrdiff_t pitch = columns;
   if (first_x < 0 || first_x + columns > w || first_y < 0 || first_y + rows + 3 > h) {
-    copy_edges(f.was.color[c], w, h, first_x, first_y, columns, rows + 3, memory);
+    copy_edges(f.previous.color[c], w, h, first_x, first_y, columns, rows + 3, memory);
     memory += moved_row(f.width[0]) * kMoveRows;
   } else {
-    in = f.was.color[c] + ptrdiff_t(first_y) * w + first_x;
+    in = f.previous.color[c] + ptrdiff_t(first_y) * w + first_x;
     pitch = w;
   }
   uint16_t* out = f.moved.color[c] + size_t(y0) * w + x0;
@@ -363,7 +363,7 @@ void move_samples(const Mover& m, int c, int x0, int y0, int n, int rows, const 
 void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows, int brighter) {
   for (int y = y0; y < y0 + rows; y++) {
     const size_t at = size_t(y) * f.width[c] + x0;
-    const uint16_t* VF_RESTRICT from = f.was.color[c] + at;
+    const uint16_t* VF_RESTRICT from = f.previous.color[c] + at;
     uint16_t* VF_RESTRICT to = f.moved.color[c] + at;
     if (c == 0 && brighter)
       for (int i = 0; i < n; i++) to[i] = uint16_t(brightened(from[i], brighter, f.settings.top));
@@ -396,7 +396,7 @@ void move_run(const Mover& m, int b0, int b1, const Run& run) {
   }
   const int n = t.blocks_x, dx = blocks_of_vector(run.v.x), dy = blocks_of_vector(run.v.y);
   for (int b = b0; b < b1; b++) {
-    const uint16_t* from = f.was.p + size_t(std::clamp(b + dy, 0, t.blocks_y - 1)) * n;
+    const uint16_t* from = f.previous.p + size_t(std::clamp(b + dy, 0, t.blocks_y - 1)) * n;
     uint16_t* to = f.moved.p + size_t(b) * n;
     if (moves && run.first + dx >= 0 && run.end + dx <= n)
       move_blocks(from + run.first + dx, run.end - run.first, run.more_p, to + run.first);
@@ -457,8 +457,8 @@ size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
     for (int b = b0; b < b1; b++) {
       load_blocks(f, b, t.from.rgb ? 3 : 1, x);
       means_of(x[0], f.width[0], n, of_x);
-      means_of(f.was.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, of_t);
-      const uint16_t* p = f.was.p + size_t(b) * n;
+      means_of(f.previous.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, of_t);
+      const uint16_t* p = f.previous.p + size_t(b) * n;
       look_up(f.expected, p, n, factors);
       add_row(of_x, of_t, p, factors, n, b == b0, columns);
     }

@@ -249,7 +249,7 @@ class Statistics {
     for (int y = y0; y < y0 + kCell; y++) {
       const uint16_t* row[3];
       for (int k = 0; k < 3; k++)
-        row[k] = f_.is.color[c] + size_t(std::clamp(y + k - 1, 0, n - 1)) * w;
+        row[k] = f_.current.color[c] + size_t(std::clamp(y + k - 1, 0, n - 1)) * w;
       for (int x = x0; x < x0 + kCell; x++) {
         const int l = std::max(x - 1, 0), r = std::min(x + 1, w - 1);
         int v[3];
@@ -346,7 +346,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     const int done = row - 1;
     const DenoiseState& old_state = f.before(done);
     const uint16_t* VF_RESTRICT old = old_state.p + size_t(done) * n;
-    uint16_t* VF_RESTRICT p_out = f.is.p + size_t(done) * n;
+    uint16_t* VF_RESTRICT p_out = f.current.p + size_t(done) * n;
     const PatchMotion* patches = f.motions + size_t(done / kPatch) * f.patches_x;
     for (int k = 0; k < f.patches_x; k++)
       std::fill_n(restless + k * kPatch, std::min(kPatch, n - k * kPatch), patches[k].restless);
@@ -355,10 +355,10 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     for (int c = 0; c < colors; c++) {
       const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];
       (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], old_state.color[c] + at,
-                                                              f.is.color[c] + at, f.width[c],
+                                                              f.current.color[c] + at, f.width[c],
                                                               t.per_block_y[c], n, gain);
     }
-    luma_sums(f.is.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
+    luma_sums(f.current.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
     for (int i = 0; i < n; i++) p_out[i] = pack_block(int(gain[i]), level_of_block(lumas[i]));
   }
   return arena.used();
@@ -373,14 +373,14 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
   for (int b = b0; b < b1; b++) {
     uint16_t* x[3] = {};
     for (int c = 0; c < t.from.colors; c++)
-      x[c] = f.is.color[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+      x[c] = f.current.color[c] + size_t(b) * t.per_block_y[c] * f.width[c];
     if (!count) load_blocks(f, b, t.from.colors, x);
     luma_sums(x[0], f.width[0], n, lumas);
     if (count) {
-      statistics.add_luma(b, lumas, f.is.p + size_t(b) * n);
+      statistics.add_luma(b, lumas, f.current.p + size_t(b) * n);
       statistics.count_first(b, f.histograms + thread);
     } else {
-      uint16_t* VF_RESTRICT p = f.is.p + size_t(b) * n;
+      uint16_t* VF_RESTRICT p = f.current.p + size_t(b) * n;
       for (int i = 0; i < n; i++) p[i] = pack_block(kOne, level_of_block(lumas[i]));
     }
   }
@@ -400,14 +400,14 @@ size_t merge(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1, c
   auto* lumas = arena.take<int32_t>(n);
   for (int b = b0; b < b1; b++) {
     load_blocks(f, b, colors, x);
-    const uint16_t* VF_RESTRICT p = f.is.p + size_t(b) * n;
+    const uint16_t* VF_RESTRICT p = f.current.p + size_t(b) * n;
     uint16_t* VF_RESTRICT q = later.p + size_t(b) * n;
     for (int i = 0; i < n; i++) weights[i] = merge_of(p_of(p[i]), p_of(q[i]));
     for (int c = 0; c < colors; c++)
       for (int r = 0; r < t.per_block_y[c]; r++) {
         const size_t at = (size_t(b) * t.per_block_y[c] + r) * f.width[c];
         const uint16_t* VF_RESTRICT now = x[c] + size_t(r) * f.width[c];
-        const uint16_t* VF_RESTRICT before = f.is.color[c] + at;
+        const uint16_t* VF_RESTRICT before = f.current.color[c] + at;
         uint16_t* VF_RESTRICT state = later.color[c] + at;
         const int per_block = t.per_block_x[c], top = f.settings.top;
         for (int i = 0; i < f.width[c]; i++)
@@ -669,7 +669,7 @@ size_t output(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
 size_t scratch(const DenoiseFrame& f) {
   const int last = f.task.from.colors - 1;
   return std::max({update(f, 0, 0, 0, nullptr), first(f, 0, 0, 0, false, nullptr),
-                   merge(f, f.is, 0, 0, nullptr), output(f, 0, 0, 0, nullptr),
+                   merge(f, f.current, 0, 0, nullptr), output(f, 0, 0, 0, nullptr),
                    output(f, last, 0, 0, nullptr)});
 }
 

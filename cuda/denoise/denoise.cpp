@@ -149,8 +149,8 @@ class CudaDenoise final : public DenoisePlan {
       }
       state->p = at;
     };
-    set(turn, &d_.is);
-    set(1 - turn, &d_.was);
+    set(turn, &d_.current);
+    set(1 - turn, &d_.previous);
     d_.to_moved = (long long)state_samples_ * (1 + turn);
   }
 
@@ -299,9 +299,9 @@ class CudaDenoise final : public DenoisePlan {
   }
 
   // Makes a state from the last frame back to this one, and merges it with that of the frames
-  // before. denoise_output takes the result in the place of `is`.
+  // before. denoise_output takes the result in the place of `current`.
   Status look_ahead(const Later& later, const Image& src, int bytes) {
-    const DenoiseState before = d_.is;
+    const DenoiseState before = d_.current;
     d_.histograms = later_histograms_.as<Histograms>();
     d_.cells = later_cells_.as<uint32_t>();
     int turn = 0;
@@ -312,9 +312,9 @@ class CudaDenoise final : public DenoisePlan {
       VF_TRY(i == later.count - 1 ? start("denoise_first", denoise_first(bytes), by_block(), 256)
                                   : update(frame, bytes));
     }
-    d_.was = std::exchange(d_.is, before);
+    d_.previous = std::exchange(d_.current, before);
     VF_TRY(start("denoise_merge", denoise_merge(bytes), by_block(), 256));
-    d_.is = d_.was;
+    d_.current = d_.previous;
     d_.histograms = histograms_.as<Histograms>();
     d_.cells = cells_.as<uint32_t>();
     return {};
@@ -323,7 +323,7 @@ class CudaDenoise final : public DenoisePlan {
   // Finds where the patches of a frame were in the previous state.
   Status find_motion(const Image& src) {
     const MotionPicture pictures[] = {luma_picture(task_, src),
-                                      state_picture(d_.was.color[0], d_.pitch[0])};
+                                      state_picture(d_.previous.color[0], d_.pitch[0])};
     VF_TRY(motion_->read(0, pictures, 2));
     return motion_->find(0, 1, field_.as<MotionVector>(),
                          d_.patches_x * ptrdiff_t(sizeof(MotionVector)));

@@ -30,8 +30,8 @@ struct Denoise {
   DenoiseView from[3], to[3];
   int colors = 3, depth = 8, shift = 0;
   bool is_rgb = false;
-  DenoiseState was, is;
-  // Offset in samples from `was` to its compensated copy, which holds only patches that change.
+  DenoiseState previous, current;
+  // Offset in samples from `previous` to its compensated copy, which holds only patches that change.
   long long to_moved = 0;
   const MotionVector* field = nullptr;  // where each patch was in the previous state
   uint8_t* motions = nullptr;           // for each patch: kDenoiseChanges, kDenoiseRestless
@@ -88,7 +88,7 @@ constexpr int kMotionThreads = 64 * kMotionTiles;
 
 // Pass 1. A block has chroma_x by chroma_y samples of each chroma component. Both are 0 for gray.
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast);
-// Merges the state of the frames before, `is`, into that of the later frames, `was`.
+// Merges the state of the frames before, `current`, into that of the later frames, `previous`.
 DenoiseKernel denoise_merge(int bytes);
 // Pass 2. denoise_output filters a component with block_x by block_y samples in a block.
 // denoise_output_frame filters chroma and then luma of a 4:2:0 frame in one launch.

@@ -159,8 +159,8 @@ template <int kWide, int kHigh>
 __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y, bool moves,
                                              const PieceVector& v, int brighter,
                                              const PackedTaps& taps) {
-  const uint16_t* from = d.was.color[c];
-  uint16_t* to = d.was.color[c] + d.to_moved;
+  const uint16_t* from = d.previous.color[c];
+  uint16_t* to = d.previous.color[c] + d.to_moved;
   const int top = d.settings.top, pitch = d.pitch[c];
   const auto write = [&](int row, const int(&out)[kWide]) {
     if constexpr (kWide == 4)
@@ -252,10 +252,10 @@ __device__ __forceinline__ void move_piece(const Denoise& d, int bx, int by, con
 #pragma unroll
     for (int k = 0; k < kPiece; k++) {
       const int column = min(max(bx + k + dx, 0), d.blocks_x - 1);
-      const uint32_t block = state_at<const uint16_t>(d.was.p, d.pitch_p, column, row);
+      const uint32_t block = state_at<const uint16_t>(d.previous.p, d.pitch_p, column, row);
       p[k] = is_moved ? moved_block(block, m.more_p) : int(block);
     }
-    state_at<uint32_t>(d.was.p + d.to_moved, d.pitch_p, bx, by + r) = pair_of(p[0], p[1]);
+    state_at<uint32_t>(d.previous.p + d.to_moved, d.pitch_p, bx, by + r) = pair_of(p[0], p[1]);
   }
 }
 
@@ -280,9 +280,9 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   const int row = thread / kAcross, column = thread % kAcross;
   const int bx = bx0 + kEach * column, by = by0 + row;
   // All loads are on their way before the first is used.
-  const uint4 first = state_at<const uint4>(d.was.color[0], d.pitch[0], 2 * bx, 2 * by);
-  const uint4 second = state_at<const uint4>(d.was.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
-  const uint2 p = state_at<const uint2>(d.was.p, d.pitch_p, bx, by);
+  const uint4 first = state_at<const uint4>(d.previous.color[0], d.pitch[0], 2 * bx, 2 * by);
+  const uint4 second = state_at<const uint4>(d.previous.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
+  const uint2 p = state_at<const uint2>(d.previous.p, d.pitch_p, bx, by);
   const int i = bx / kPatch, j = by / kPatch;
   const MotionVector own = field_at(d, i, j);
   const bool inside = (kRgb ? d.packed : d.whole) && bx0 + kTile <= d.blocks_x;

@@ -80,15 +80,16 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int row = min(max(y + r, 0), d.height[c0] - 1);
-    const uint16_t* at = d.is.color[c0] + (row * d.pitch[c0] + x);
+    const uint16_t* at = d.current.color[c0] + (row * d.pitch[c0] + x);
     if constexpr (S::kPairs) {
       to->t[r][0] = *reinterpret_cast<const uint32_t*>(at);
       to->t[r][1] =
-          *reinterpret_cast<const uint32_t*>(d.is.color[c0 + 1] + (row * d.pitch[c0] + x));
+          *reinterpret_cast<const uint32_t*>(d.current.color[c0 + 1] + (row * d.pitch[c0] + x));
     } else {
       read_words(at, to->t[r]);
     }
-    if (r < S::kBlockRows) read_words(d.is.p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
+    if (r < S::kBlockRows)
+      read_words(d.current.p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
   }
 }
 
@@ -567,13 +568,13 @@ __global__ __launch_bounds__(256) void first(const Denoise d) {
                   .v[c];
         else
           v = sample_at<kBytes>(d, c, x, y);
-        uint16_t* row = d.is.color[c] + y * d.pitch[c];
+        uint16_t* row = d.current.color[c] + y * d.pitch[c];
         row[x] = uint16_t(v);
         if (x == 0) repeat_first(row);
         if (x == d.width[c] - 1) repeat_last(row, d.width[c]);
         if (c == 0) luma += v;
       }
-  uint16_t* row = d.is.p + by * d.pitch_p;
+  uint16_t* row = d.current.p + by * d.pitch_p;
   row[bx] = pack_block(kOne, level_of_block(luma));
   if (bx == 0) repeat_first(row);
   if (bx == d.blocks_x - 1) repeat_last(row, d.blocks_x);
@@ -585,7 +586,7 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
   const int cx = blockIdx.x * 8 + (threadIdx.x & 7), cy = blockIdx.y * 8 + (threadIdx.x >> 3);
   if (cx >= d.blocks_x / wide || cy >= d.blocks_y / high) return;
   const auto block_of = [&](int i, int j) {
-    const uint16_t* t = d.is.color[0] + (long long)(2 * j) * d.pitch[0] + 2 * i;
+    const uint16_t* t = d.current.color[0] + (long long)(2 * j) * d.pitch[0] + 2 * i;
     return block_luma(t[0] + t[1] + t[d.pitch[0]] + t[d.pitch[0] + 1]);
   };
   uint32_t light = 0, rough = 0;
@@ -603,7 +604,7 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
   const auto at = [&](int x, int y) {
     x = min(max(x, 0), d.width[c] - 1);
     y = min(max(y, 0), d.height[c] - 1);
-    return int(d.is.color[c][(long long)y * d.pitch[c] + x]);
+    return int(d.current.color[c][(long long)y * d.pitch[c] + x]);
   };
   int64_t squares = 0, sum = 0;
   for (int y = kCell * cy; y < kCell * (cy + 1); y++)

@@ -35,21 +35,21 @@ __device__ __forceinline__ void read_state_block(const Denoise& d, long long at,
 #pragma unroll
   for (int r = 0; r < 2; r++)
     out.luma[r][block] =
-        state_at<const uint32_t>(d.was.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
+        state_at<const uint32_t>(d.previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int r = 0; r < kY; r++) {
       if constexpr (kX == 2) {
-        out.chroma[c][r][block] =
-            state_at<const uint32_t>(d.was.color[1 + c] + at, d.pitch[1 + c], 2 * bx, kY * by + r);
+        out.chroma[c][r][block] = state_at<const uint32_t>(d.previous.color[1 + c] + at,
+                                                           d.pitch[1 + c], 2 * bx, kY * by + r);
       } else {
         const uint32_t v =
-            state_at<const uint16_t>(d.was.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
+            state_at<const uint16_t>(d.previous.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
         out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
       }
     }
-  const uint32_t v = state_at<const uint16_t>(d.was.p + at, d.pitch_p, bx, by);
+  const uint32_t v = state_at<const uint16_t>(d.previous.p + at, d.pitch_p, bx, by);
   p = block ? (p & 0xffff) | v << 16 : v;
 }
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ void read_state(const Denoise& d, long long at, int b
                                            Blocks<kX, kY>& out, uint32_t& p) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    const uint2 v = state_at<const uint2>(d.was.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
+    const uint2 v = state_at<const uint2>(d.previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
     out.luma[r][0] = v.x;
     out.luma[r][1] = v.y;
   }
@@ -68,16 +68,16 @@ __device__ __forceinline__ void read_state(const Denoise& d, long long at, int b
 #pragma unroll
     for (int r = 0; r < kY; r++) {
       if constexpr (kX == 2) {
-        const uint2 v =
-            state_at<const uint2>(d.was.color[1 + c] + at, d.pitch[1 + c], 2 * bx, kY * by + r);
+        const uint2 v = state_at<const uint2>(d.previous.color[1 + c] + at, d.pitch[1 + c], 2 * bx,
+                                              kY * by + r);
         out.chroma[c][r][0] = v.x;
         out.chroma[c][r][1] = v.y;
       } else {
         out.chroma[c][r][0] =
-            state_at<const uint32_t>(d.was.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
+            state_at<const uint32_t>(d.previous.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
       }
     }
-  p = state_at<const uint32_t>(d.was.p + at, d.pitch_p, bx, by);
+  p = state_at<const uint32_t>(d.previous.p + at, d.pitch_p, bx, by);
 }
 
 // Reads the luma of a row of the state.
@@ -87,7 +87,7 @@ __device__ __forceinline__ void read_luma(const Denoise& d, long long at, int bx
   for (int r = 0; r < 2; r++)
 #pragma unroll
     for (int k = 0; k < 2; k++)
-      out.luma[r][k] = state_at<const uint32_t>(d.was.color[0] + at, d.pitch[0],
+      out.luma[r][k] = state_at<const uint32_t>(d.previous.color[0] + at, d.pitch[0],
                                                 2 * min(bx + k, d.blocks_x - 1), 2 * by + r);
 }
 
@@ -215,7 +215,7 @@ __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
 #pragma unroll
     for (int k = 0; k < 2; k++)
       out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], gain[k], gain[k]);
-    state_at<uint2>(d.is.color[0], d.pitch[0], 2 * bx, 2 * row + j) =
+    state_at<uint2>(d.current.color[0], d.pitch[0], 2 * bx, 2 * row + j) =
         make_uint2(out.luma[j][0], out.luma[j][1]);
   }
 #pragma unroll
@@ -223,14 +223,14 @@ __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
 #pragma unroll
     for (int j = 0; j < kY; j++) {
       if constexpr (kX == 2)
-        state_at<uint2>(d.is.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
+        state_at<uint2>(d.current.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
             make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[0]),
                        blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], gain[1], gain[1]));
       else
-        state_at<uint32_t>(d.is.color[1 + c], d.pitch[1 + c], bx, kY * row + j) =
+        state_at<uint32_t>(d.current.color[1 + c], d.pitch[1 + c], bx, kY * row + j) =
             blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[1]);
     }
-  state_at<uint32_t>(d.is.p, d.pitch_p, bx, row) =
+  state_at<uint32_t>(d.current.p, d.pitch_p, bx, row) =
       pair_of(pack_block(gain[0], level_of_block(out.luma_sum(0))),
               pack_block(gain[1], level_of_block(out.luma_sum(1))));
 }
@@ -246,12 +246,12 @@ __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) 
   };
   const int end = min(by0 + kTileY, d.blocks_y);
   for (int i = 2 * by0 + int(threadIdx.x); i < 2 * end; i += kThreads)
-    repeat(d.is.color[0], d.pitch[0], d.width[0], i);
+    repeat(d.current.color[0], d.pitch[0], d.width[0], i);
   for (int c = 1; c <= Chroma<kX, kY>::colors; c++)
     for (int i = kY * by0 + int(threadIdx.x); i < kY * end; i += kThreads)
-      repeat(d.is.color[c], d.pitch[c], d.width[c], i);
+      repeat(d.current.color[c], d.pitch[c], d.width[c], i);
   for (int i = by0 + int(threadIdx.x); i < end; i += kThreads)
-    repeat(d.is.p, d.pitch_p, d.blocks_x, i);
+    repeat(d.current.p, d.pitch_p, d.blocks_x, i);
 }
 
 // Counts the tile's cells in the histograms. A thread takes a cell of luma or cells of chroma.

@@ -556,28 +556,7 @@ template <int kBytes>
 __global__ __launch_bounds__(256) void first(const Denoise d) {
   const int bx = blockIdx.x * 32 + (threadIdx.x & 31), by = blockIdx.y * 8 + (threadIdx.x >> 5);
   if (bx >= d.blocks_x || by >= d.blocks_y) return;
-  int luma = 0;
-  for (int c = 0; c < d.colors; c++)
-    for (int j = 0; j < d.per_y[c]; j++)
-      for (int i = 0; i < d.per_x[c]; i++) {
-        const int x = bx * d.per_x[c] + i, y = by * d.per_y[c] + j;
-        int v;
-        if (d.is_rgb)
-          v = of_rgb(sample_at<kBytes>(d, 0, x, y), sample_at<kBytes>(d, 1, x, y),
-                     sample_at<kBytes>(d, 2, x, y))
-                  .v[c];
-        else
-          v = sample_at<kBytes>(d, c, x, y);
-        uint16_t* row = d.current.color[c] + y * d.pitch[c];
-        row[x] = uint16_t(v);
-        if (x == 0) repeat_first(row);
-        if (x == d.width[c] - 1) repeat_last(row, d.width[c]);
-        if (c == 0) luma += v;
-      }
-  uint16_t* row = d.current.p + by * d.pitch_p;
-  row[bx] = pack_block(kOne, level_of_block(luma));
-  if (bx == 0) repeat_first(row);
-  if (bx == d.blocks_x - 1) repeat_last(row, d.blocks_x);
+  make_block<kBytes>(d, d.current, bx, by, kOne, [](int, int, int v) { return v; });
 }
 
 // Counts the statistics. Each thread takes a cell of component blockIdx.z.

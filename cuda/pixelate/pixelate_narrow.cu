@@ -72,10 +72,8 @@ __global__ void __launch_bounds__(kMaxThreads)
     pixelate_narrow(const __grid_constant__ StripArgs p) {
   VF_SHARED(Shared, shared);
   let_next_start();
-  int plane = 0;
-  while (plane + 1 < p.planes && int(blockIdx.x) >= p.plane[plane + 1].tiles) plane++;
-  const StripPlane& l = p.plane[plane];
-  const int index = int(blockIdx.x) - l.tiles;
+  int index;
+  const StripPlane& l = plane_of_tile(p, &index);
   const int tile_y = int(unsigned(index) / unsigned(l.tiles_x)),
             tile_x = index - tile_y * l.tiles_x;
   const int b0 = tile_x * l.across, b1 = min(b0 + l.across, l.x.count);

@@ -153,10 +153,8 @@ __global__ void __launch_bounds__(kMaxThreads)
     pixelate_strips(const __grid_constant__ StripArgs p) {
   VF_SHARED(Shared, shared);
   let_next_start();
-  int plane = 0;
-  while (plane + 1 < p.planes && int(blockIdx.x) >= p.plane[plane + 1].tiles) plane++;
-  const StripPlane& l = p.plane[plane];
-  const int index = int(blockIdx.x) - l.tiles;
+  int index;
+  const StripPlane& l = plane_of_tile(p, &index);
   switch (l.channels) {
     case 1:
       return make_strip<T, 1>(p, l, index, shared);

@@ -51,6 +51,14 @@ inline StripArgs with_images(const StripArgs& args, const Image& src, const Imag
   return a;
 }
 
+// Returns the plane of the thread block's tile. `tile` becomes the number of the tile in the plane.
+__device__ __forceinline__ const StripPlane& plane_of_tile(const StripArgs& p, int* tile) {
+  int plane = 0;
+  while (plane + 1 < p.planes && int(blockIdx.x) >= p.plane[plane + 1].tiles) plane++;
+  *tile = int(blockIdx.x) - p.plane[plane].tiles;
+  return p.plane[plane];
+}
+
 // 1024 threads, and as many vectors, take no more bits than this and 10 for the quotient to be
 // exact.
 constexpr int kRowShift = 20;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <sstream>
 
+#include "tests/elements/lookahead.h"
 #include "tests/elements/planesettings.h"
 
 namespace vf::test {
@@ -266,11 +267,8 @@ class AheadScript {
   }
 
   void step(const std::string& word) {
-    GstHarness* h = bench_.harness();
     const std::string name = word.substr(0, word.find(':'));
     const int number = word.size() > name.size() ? atoi(&word[name.size() + 1]) : 0;
-    GstSegment segment;
-    gst_segment_init(&segment, GST_FORMAT_TIME);
     if (g_ascii_isdigit(word[0])) push(word);
     if (name == "|" && !row_.async_depth) {
       const std::string want = next();
@@ -279,22 +277,10 @@ class AheadScript {
     if (name == "rate") set_rate(number);
     if (name == "look") g_object_set(bench_.element(), "look-ahead", number, nullptr);
     if (name == "strength") g_object_set(bench_.element(), "strength", double(number), nullptr);
-    if (name == "off" || name == "on")
-      g_object_set(bench_.element(), "enabled", name == "on", nullptr);
-    if (name == "eos") gst_harness_push_event(h, gst_event_new_eos());
     if (name == "gap")
-      gst_harness_push_event(h, gst_event_new_gap(0, guint64(number) * 40 * GST_MSECOND));
-    if (name == "flush") {
-      gst_harness_push_event(h, gst_event_new_flush_start());
-      gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));
-    }
-    if (name == "segment" || name == "flush")
-      gst_harness_push_event(h, gst_event_new_segment(&segment));
-    if (name == "drain") {
-      GstQuery* query = gst_query_new_drain();
-      gst_pad_peer_query(h->srcpad, query);
-      gst_query_unref(query);
-    }
+      gst_harness_push_event(bench_.harness(),
+                             gst_event_new_gap(0, guint64(number) * 40 * GST_MSECOND));
+    take_step(bench_, word);
   }
 
   void push(const std::string& word) {

@@ -88,39 +88,31 @@ class Script {
     GstHarness* h = bench_.harness();
     const std::string name = word.substr(0, word.find(':'));
     const int number = word.size() > name.size() ? atoi(&word[name.size() + 1]) : 0;
-    GstSegment segment;
-    gst_segment_init(&segment, GST_FORMAT_TIME);
     if (g_ascii_isdigit(word[0])) return push(word);
     if (name == "|") return note("|");
     if (name == "rate") return set_rate(number);
     if (name == "width") return set_rate(25, number);
     if (name == "look" || name == "hold")
       g_object_set(bench_.element(), name == "look" ? "look-ahead-ms" : "hold-ms", number, nullptr);
-    if (name == "off" || name == "on")
-      g_object_set(bench_.element(), "enabled", name == "on", nullptr);
+    take_step(bench_, word);
     if (name == "times") times_ = number;
     if (name == "pan") pan_ = number;
     if (name == "follow") g_object_set(bench_.element(), "hold-follow", number, nullptr);
-    if (name == "eos") gst_harness_push_event(h, gst_event_new_eos());
     if (name == "gap") gst_harness_push_event(h, gst_event_new_gap(number * kFrame, kFrame));
     if (name == "tag") gst_harness_push_event(h, gst_event_new_tag(gst_tag_list_new_empty()));
     if (name == "custom")
       gst_harness_push_event(
           h, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_new_empty("x")));
-    if (name == "flush") {
-      gst_harness_push_event(h, gst_event_new_flush_start());
-      gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));
-    }
     if (name == "backwards") {
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
       segment.rate = -1;
       segment.stop = 100 * kFrame;
-    }
-    if (name == "segment" || name == "flush" || name == "backwards")
       gst_harness_push_event(h, gst_event_new_segment(&segment));
-    if (name == "drain" || name == "allocation") {
+    }
+    if (name == "allocation") {
       GstCaps* caps = gst_pad_get_current_caps(h->srcpad);
-      GstQuery* query =
-          name == "drain" ? gst_query_new_drain() : gst_query_new_allocation(caps, TRUE);
+      GstQuery* query = gst_query_new_allocation(caps, TRUE);
       gst_pad_peer_query(h->srcpad, query);
       gst_query_unref(query);
       gst_caps_unref(caps);
@@ -546,6 +538,27 @@ void pool_case(Suite& s) {
 }
 
 }  // namespace
+
+void take_step(Bench& bench, const std::string& word) {
+  GstHarness* h = bench.harness();
+  if (word == "off" || word == "on")
+    g_object_set(bench.element(), "enabled", word == "on", nullptr);
+  if (word == "eos") gst_harness_push_event(h, gst_event_new_eos());
+  if (word == "flush") {
+    gst_harness_push_event(h, gst_event_new_flush_start());
+    gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));
+  }
+  if (word == "segment" || word == "flush") {
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_harness_push_event(h, gst_event_new_segment(&segment));
+  }
+  if (word == "drain") {
+    GstQuery* query = gst_query_new_drain();
+    gst_pad_peer_query(h->srcpad, query);
+    gst_query_unref(query);
+  }
+}
 
 void look_ahead_cases(Suite& s) {
   for (const Row& row : kRows)

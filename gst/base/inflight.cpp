@@ -307,8 +307,9 @@ Status InFlight::upload(const MappedFrame& source, Stage* stage) {
   return stage->upload(source, copies_.get());
 }
 
-// Maps and uploads the later frames. Clears *hands_over if the memory of one cannot be handed over.
-Status InFlight::read_later(InFlightFrame& f, bool* hands_over) {
+// Maps and uploads the later frames. Sets *uploads if one is uploaded, and clears *hands_over if the
+// memory of one cannot be handed over.
+Status InFlight::read_later(InFlightFrame& f, bool* uploads, bool* hands_over) {
   for (LaterFrame& l : f.later) {
     if (!l.buffer) break;
     GstMemory* const cuda = our_memory(l.buffer);
@@ -322,6 +323,7 @@ Status InFlight::read_later(InFlightFrame& f, bool* hands_over) {
     MemoryUsers* const users = users_of(l.source.device_memory());
     if (users) VF_TRY(follow_users(*users, false, timeline_.get(), *queue_));
     *hands_over = *hands_over && users;
+    *uploads = *uploads || l.uploaded;
     if (l.uploaded) VF_TRY(upload(l.source, &l.upload));
   }
   return {};
@@ -350,9 +352,9 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
   start_timing(f.uploaded ? uploads : *queue_);
   if (f.uploaded) VF_TRY(upload(f.source, &f.upload));
-  bool hands_over = read && written;
-  VF_TRY(read_later(f, &hands_over));
-  if (f.uploaded || !f.later.empty()) VF_TRY(follow(uploads, *queue_, &f.after_upload));
+  bool uploaded = f.uploaded, hands_over = read && written;
+  VF_TRY(read_later(f, &uploaded, &hands_over));
+  if (uploaded) VF_TRY(follow(uploads, *queue_, &f.after_upload));
   if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
   if (f.downloaded && !f.destination.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
   VF_TRY(plans_.run(*queue_, placement_of(in, out), f, in));

@@ -160,7 +160,7 @@ class InFlight {
   GstMemory* our_memory(GstBuffer* buffer) const;
   bool on_our_stream(GstMemory* memory) const;
   vf::Status upload(const MappedFrame& source, Stage* stage);
-  vf::Status read_later(InFlightFrame& frame, bool* hands_over);
+  vf::Status read_later(InFlightFrame& frame, bool* uploads, bool* hands_over);
   void wait_for_producer(GstMemory* memory);
   void start_timing(vf::Queue& queue);
   void end_timing(vf::Queue& queue);

@@ -17,6 +17,7 @@
 #include "cpu/arena.h"
 #include "cpu/denoise.h"
 #include "cpu/denoise_load-inl.h"
+#include "cpu/edges.h"
 #include "cpu/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -132,8 +133,9 @@ using Piece = hn::Vec<P16>;
 using P32 = hn::RepartitionToWide<P16>;
 using Piece32 = hn::Vec<P32>;
 
-// The order of samples for products of pairs. The left and the right pairs make four results of a
-// row. The left pairs are also both pairs of two results. The last order is theirs in columns.
+// These list the samples that products of pairs take, in their order. The left and the right pairs
+// make four results of a row. The left pairs are also both pairs of two results, and kDownHalves has
+// the pairs of two results of columns.
 #define VF_AT(i) 2 * (i), 2 * (i) + 1
 #define VF_ORDER(a, b, c, d, e, f, g, h) \
   { VF_AT(a), VF_AT(b), VF_AT(c), VF_AT(d), VF_AT(e), VF_AT(f), VF_AT(g), VF_AT(h) }
@@ -250,7 +252,7 @@ class Interpolation {
       return shift(
           MulPairs(order(row, kLeftPairs), x0, MulPairs(order(row, kRightPairs), x1, round())));
     };
-    // Rows 0 and 1, 2 and 3 ..., and rows 1 and 2, 3 and 4 ...
+    // The even vectors hold rows 0 and 1, 2 and 3 ..., and the odd ones rows 1 and 2, 3 and 4 ...
     const Piece even0 = narrow(across(0), across(1)), even1 = narrow(across(2), across(3));
     const Piece even2 = narrow(across(4), across(5));
     const Piece32 last = across(6);
@@ -310,7 +312,7 @@ class Interpolation {
 
 #endif
 
-// What a task needs to move its samples. `memory` has room for kMoveRows rows twice.
+// Holds what a task needs to move its samples. `memory` has room for kMoveRows rows twice.
 constexpr int kMoveRows = 2 * kPiece + 3;
 struct Mover {
   const DenoiseFrame& f;
@@ -320,17 +322,6 @@ struct Mover {
 // Samples that a row of its memory has for a row of n.
 constexpr size_t moved_row(int n) {
   return size_t(n) + 2 * kWide + 3;
-}
-
-// Copies samples from (x0, y0) on. Those outside repeat the nearest sample.
-void copy_edges(const uint16_t* from, int w, int h, int x0, int y0, int n, int rows, uint16_t* to) {
-  const int left = std::clamp(-x0, 0, n), end = std::clamp(w - x0, left, n);
-  for (int r = 0; r < rows; r++, to += n) {
-    const uint16_t* row = from + size_t(std::clamp(y0 + r, 0, h - 1)) * w;
-    std::fill_n(to, left, row[0]);
-    if (end > left) std::memcpy(to + left, row + x0 + left, size_t(end - left) * sizeof *to);
-    std::fill(to + end, to + n, row[w - 1]);
-  }
 }
 
 // Interpolates rows [y0, y0 + rows) and columns [x0, x0 + n) of a component at their moved places.
@@ -346,7 +337,7 @@ void move_samples(const Mover& m, int c, int x0, int y0, int n, int rows, const 
   const uint16_t* in = memory;
   ptrdiff_t pitch = columns;
   if (first_x < 0 || first_x + columns > w || first_y < 0 || first_y + rows + 3 > h) {
-    copy_edges(f.previous.color[c], w, h, first_x, first_y, columns, rows + 3, memory);
+    copy_edges(f.previous.color[c], w, h, first_x, first_y, columns, rows + 3, memory, columns);
     memory += moved_row(f.width[0]) * kMoveRows;
   } else {
     in = f.previous.color[c] + ptrdiff_t(first_y) * w + first_x;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/edges.h"
 #include "cpu/motion.h"
 #include "cpu/pairs-inl.h"
 
@@ -73,15 +74,6 @@ void halve_rows(const MotionPicture& from, int width, int height, int y0, int y1
 }
 
 // ---- search ------------------------------------------------------------------------------------
-
-// Copies `n` x `n` samples from (x, y) on. Those outside repeat the nearest sample.
-void gather(const uint8_t* level, int width, int height, int x, int y, int n, uint8_t* out,
-            int pitch) {
-  for (int j = 0; j < n; j++) {
-    const uint8_t* row = level + size_t(std::clamp(y + j, 0, height - 1)) * width;
-    for (int i = 0; i < n; i++) out[j * pitch + i] = row[std::clamp(x + i, 0, width - 1)];
-  }
-}
 
 // The sums over a patch: squared differences, and slopes times differences.
 struct SlopeSums {
@@ -257,7 +249,7 @@ struct Patch {
       return level + ptrdiff_t(y0) * s->width + x0;
     }
     *pitch = 16;
-    gather(level, s->width, s->height, x0, y0, n, copy, 16);
+    copy_edges(level, s->width, s->height, x0, y0, n, n, copy, 16);
     return copy;
   }
 

@@ -239,7 +239,7 @@ class CpuDenoise final : public DenoisePlan {
     return {};
   }
 
-  // Adds a frame to a state: that of the frames before, or of the later ones.
+  // Adds a frame to a state, which is that of the frames before or of the later frames.
   Status update(DenoiseFrame* f) {
     std::swap(f->previous, f->current);
     VF_TRY(find_motion(*f));

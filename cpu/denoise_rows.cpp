@@ -516,7 +516,7 @@ class Spatial {
     uint32_t *a, *c;
   };
 
-  // Returns the weights of a row of blocks. Those of the row before remain valid.
+  // Returns the weights of a row of blocks. The weights of the row before remain valid.
   const float* weights_of(int row) {
     float* to = block_weights_[row & 1];
     if (weights_at_[row & 1] == row) return to;

@@ -11,9 +11,9 @@
 // needs its results. By then denoise_update has read the frame, and denoise_output has made its
 // tables.
 //
-// With later frames (look-ahead), denoise_first makes a state of the last of them, and motion_read
-// to denoise_update add the others to it, back to this frame. denoise_merge merges it with the
-// state of the frames before, for denoise_output.
+// With later frames (look-ahead), denoise_first makes a state of the last of them. The launches from
+// motion_read to denoise_update add the others to it, back to this frame. Then denoise_merge merges
+// it with the state of the frames before, and denoise_output filters the result.
 //
 // Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
 // take turns as well. A third set holds the compensated state. The host never waits: it reads the
@@ -269,12 +269,12 @@ class CudaDenoise final : public DenoisePlan {
     return copy_rest(src, dst);
   }
 
-  // A thread per block, 32 x 8 of them in a thread block.
+  // Returns the grid of kernels with a thread per block of 2 x 2 pixels, 32 x 8 in a thread block.
   dim3 by_block() const {
     return dim3(blocks_of(task_.blocks_x, 32), blocks_of(task_.blocks_y, 8));
   }
 
-  // Adds a frame to a state: that of the frames before, or that of the later frames.
+  // Adds a frame to the current state, which is that of the frames before or of the later frames.
   Status update(const Image& src, int bytes) {
     const bool gray = d_.colors == 1;
     const DenoiseView& y = d_.from[0];

@@ -1,6 +1,6 @@
-// Blurs frames of a plane of one channel and a plane of two on tensor cores (gaussian_tensor.cuh),
-// in one launch: the blocks of both planes find their work and load their weights before the launch
-// ahead is done.
+// Blurs a plane of one channel and a plane of two on tensor cores (gaussian_tensor.cuh) in one
+// launch. The blocks of both planes find their work and load their weights before the previous
+// launch is done.
 #include <algorithm>
 #include <cmath>
 

@@ -488,8 +488,8 @@ __device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t
   return e;
 }
 
-// Gives those of a thread's medians that are no outliers their own values, which are in the stage
-// like their windows.
+// Puts the frame's values back in the place of those of a thread's medians whose pixels are no
+// outliers. The stage has these values, as it has their windows.
 template <class Tile>
 __device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
                                             uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {

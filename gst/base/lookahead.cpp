@@ -80,9 +80,9 @@ void keep_pool_filled(GstCudaVideoFilter* self, GstBuffer* in) {
   if (w.newest - w.items.front().time < look_ahead(self)) say_short_pool(self, max, room);
 }
 
-// Returns how long a frame waits. CUDA memory without a pool may be a decoder's own, of which there
-// is as much as it was asked for. A decoder that waits for such memory does not ask again, so the
-// frame waits no longer than what it was asked for.
+// Returns how long a frame waits. CUDA memory without a pool may be a decoder's own. A decoder has
+// as many frames of such memory as it was asked for. While it waits for one to come back, it does
+// not ask again, so frames wait no longer than the look-ahead that it was asked for.
 GstClockTime wait_of(GstCudaVideoFilter* self, GstBuffer* frame) {
   const GstClockTime wait = look_ahead(self), asked = self->priv->waiting.asked;
   return frame->pool || !cuda_memory(frame) ? wait : std::min(wait, asked);
@@ -208,7 +208,8 @@ bool keep_event(GstCudaVideoFilter* self, GstEvent* event) {
       const GstClockTime frame_time = locked(self, self->priv->frame_time);
       w.newest += timed && frame_time ? gst_util_uint64_scale_round(duration, 1, frame_time) : 1;
     } else {
-      // The next frame may come when the gap ends. What waits for that time waits for this frame.
+      // The next frame may come when the gap ends, so frames and events that wait for that time
+      // wait for this frame.
       if (GST_CLOCK_TIME_IS_VALID(time) && timed && duration > 0) time += duration - 1;
       time = GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->arrive(self, nullptr, time, 0);
       if (GST_CLOCK_TIME_IS_VALID(time)) w.newest = time;

@@ -10,8 +10,8 @@
 // it.
 //
 // Frames leave early in two cases, and a warning says so: nothing says how long they last, or
-// upstream would run out of buffers. Those of an element with frames_ahead() then leave at once if
-// the caps have no frame rate, because the latency is unknown.
+// upstream would run out of buffers. For an element with frames_ahead(), the first case is that of
+// caps without a frame rate. The latency is then unknown, and frames leave at once.
 //
 // After look_ahead() has grown, frames in CUDA memory without a pool wait as long as before until
 // upstream has asked for the number of buffers again.
@@ -44,7 +44,7 @@ struct WaitingFrames {
   bool waits = false;          // the frame that came in last waits, or others are before it
   bool discont_waits = false;  // GstBaseTransform would mark the next frame as DISCONT
   bool says_times = true, says_pool = true;  // the warnings are still to come
-  // What look_ahead() was when upstream's pool was last asked to have frames for it, or
+  // This is the look_ahead() for which upstream's pool was last asked to have frames, or
   // GST_CLOCK_TIME_NONE. Any thread may read it.
   std::atomic<GstClockTime> asked{GST_CLOCK_TIME_NONE};
 };

@@ -19,13 +19,15 @@ SIZES = [(64, 48), (48, 64), (32, 32)]
 class Streams:
     """Is a pipeline of three streams of known colours, with a sink for batches or for streams."""
 
-    def __init__(self, behind, rows=3, batch="max-wait=4294967295"):
+    def __init__(self, behind, rows=3, batch="max-wait=4294967295", network=None):
         line = (f"cudaletterboxbatch name=batch backend=cpu {batch} ! other/tensors,format=static,"
                 f"num_tensors=1,types=float32,dimensions=32:32:3:{rows} ! {behind} ")
         for i, (w, h) in enumerate(SIZES):
             line += (f"videotestsrc num-buffers=5 pattern=solid-color foreground-color={0xff000000 | 51 * (i + 1)} ! "
                      f"video/x-raw,format=RGB,width={w},height={h},framerate=25/1 ! batch.sink_{i} ")
         self.pipeline = Gst.parse_launch(line)
+        if network:
+            self.pipeline.get_by_name("network").connect("handoff", network)
         self.pipeline.set_state(Gst.State.PLAYING)
 
     def __enter__(self):
@@ -84,20 +86,19 @@ def rows_outlive_the_sample():
 
 @case()
 def attached_boxes_reach_the_streams():
+    errors = []
+
+    def network(identity, buffer):
+        try:
+            caps = identity.get_static_pad("src").get_current_caps()
+            for row in gcf.batch_of(buffer, caps).rows:
+                row.attach(np.array([[8.0, 8.0, 24.0, 16.0]]), [f"thing {row.stream}"], [0.5])
+        except Exception as error:
+            errors.append(error)
+
     with Streams("identity name=network signal-handoffs=true ! cudaletterboxunbatch name=streams "
-                 + " ".join(f"streams.src_{i} ! queue ! appsink name=out{i} sync=false" for i in range(3))
-                 ) as streams:
-        errors = []
-
-        def network(identity, buffer):
-            try:
-                caps = identity.get_static_pad("src").get_current_caps()
-                for row in gcf.batch_of(buffer, caps).rows:
-                    row.attach(np.array([[8.0, 8.0, 24.0, 16.0]]), [f"thing {row.stream}"], [0.5])
-            except Exception as error:
-                errors.append(error)
-
-        streams.pipeline.get_by_name("network").connect("handoff", network)
+                 + " ".join(f"streams.src_{i} ! queue ! appsink name=out{i} sync=false" for i in range(3)),
+                 network=network) as streams:
         for n in range(5):
             for i, (w, h) in enumerate(SIZES):
                 buffer = streams.pull(f"out{i}").get_buffer()

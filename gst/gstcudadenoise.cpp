@@ -214,13 +214,13 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
       G_OBJECT_CLASS(klass), gst_cuda_denoise_settings,
       {
           {"noise", "Noise", &Settings::noise, Settings::kNoise,
-           "Standard deviation of the noise in 8-bit code values, whatever the depth. -1 = "
-           "estimated from the frames, by brightness"},
+           "Standard deviation of the noise in 8-bit code values, at any depth. -1 = estimate "
+           "it from the frames, by brightness"},
           {"strength", "Strength", &Settings::strength, Settings::kStrength,
            "Factor on the standard deviation of the noise. Values above 1 remove more noise than "
            "was measured. 0 passes frames through"},
           {"temporal", "Temporal", &Settings::temporal, Settings::kTemporal,
-           "Maximum number of frames that are averaged. 1 = each frame is filtered on its own"},
+           "Maximum number of frames that are averaged. 1 = filter each frame separately"},
           {"spatial", "Spatial", &Settings::spatial, Settings::kSpatial,
            "Strength of the spatial filter, as a factor on the variance of the noise that is "
            "left. 0 = no spatial filter"},
@@ -229,13 +229,13 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
            "and takes about as much time as filtering a frame. 0 = none",
            gstvf::RowOptions{gstvf::kControllable, nullptr, gst_cuda_denoise_latency_changed}},
           {"planes", "Planes", &Settings::planes, gstvf::planes_type(),
-           "Planes to filter; the others are left as they are. RGB colours count as luma. Alpha is "
-           "never filtered"},
+           "Planes to filter; the others stay unchanged. RGB colours count as luma. Alpha is never "
+           "filtered"},
           {"noise-level", "Noise level", &Settings::noise_level, any_level,
-           "Estimated standard deviation of luma's noise in 8-bit code values, mean over the "
-           "frame. 0 = none yet. Notifies at most once per second, when it has changed by more "
-           "than 5 percent; an element message \"cudadenoise\" with a double \"noise-level\" is "
-           "posted after such a change, every 25 frames at most",
+           "Estimated standard deviation of luma's noise in 8-bit code values, averaged over the "
+           "frame. 0 = no estimate yet. When it has changed by more than 5 percent, it notifies, "
+           "at most once per second, and an element message \"cudadenoise\" with a double "
+           "\"noise-level\" is posted, at most once in 25 frames",
            read_only},
       });
 

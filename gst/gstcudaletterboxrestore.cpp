@@ -338,7 +338,7 @@ static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* 
         {gstvf::kReady}}});
   gst_element_class_set_static_metadata(
       element_class, "CUDA letterbox restorer", "Filter/Effect/Video",
-      "Gives back the frames that cudaletterbox was given, with what a network found in them",
+      "Restores the frames that cudaletterbox received, with the results of a network",
       "gst-cuda-filters contributors");
   gstvf::add_templates(element_class, gst_caps_new_any(), gst_cuda_video_filter_caps(nullptr));
   element_class->change_state = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_restore_change_state);

@@ -295,11 +295,11 @@ static void gst_cuda_letterbox_unbatch_init(GstCudaLetterboxUnbatch* self) {
 static void gst_cuda_letterbox_unbatch_class_init(GstCudaLetterboxUnbatchClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
   G_OBJECT_CLASS(klass)->finalize = gst_cuda_letterbox_unbatch_finalize;
-  gst_element_class_set_static_metadata(element_class, "CUDA letterbox unbatcher", "Filter/Video",
-                                        "Gives back the frames that cudaletterboxbatch was given, "
-                                        "each stream on its own pad, with what "
-                                        "a network found in them",
-                                        "gst-cuda-filters contributors");
+  gst_element_class_set_static_metadata(
+      element_class, "CUDA letterbox unbatcher", "Filter/Video",
+      "Restores the frames that cudaletterboxbatch received, one pad "
+      "per stream, with the results of a network",
+      "gst-cuda-filters contributors");
   GstCaps* sink = gstvf::batch_caps();
   if (gstvf::kHasAnalyticsBatch)
     gst_caps_append(

@@ -39,9 +39,10 @@ void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_o
            &S::async_depth,
            kAsyncDepth,
            "Number of frames in system memory that stay in flight on the GPU, so that copies and "
-           "filtering of neighbouring frames overlap. Adds as many frames of latency. 0 = finish "
-           "each frame before the next one. Has no effect on frames in CUDA memory, on the CPU, or "
-           "without a frame rate",
+           "filtering of neighbouring frames overlap. Adds the same number of frames of latency. 0 "
+           "= "
+           "finish each frame before the next one. Has no effect on frames in CUDA memory, on the "
+           "CPU, or without a frame rate",
            {kReady}},
       });
 }

@@ -18,8 +18,8 @@ void install_enabled(GObjectClass* klass) {
   install_property(klass,
                    g_param_spec_boolean(
                        "enabled", "Enabled",
-                       "Filters frames. With false, frames pass unfiltered, and caps and latency "
-                       "stay. A filter that is switched on again has forgotten earlier frames",
+                       "Filter frames. With false, frames pass unfiltered, with the same caps and "
+                       "latency, and the filter forgets earlier frames",
                        TRUE, kControllable),
                    new Property{{kControllable},
                                 nullptr,

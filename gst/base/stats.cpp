@@ -65,8 +65,8 @@ void install_stats(GObjectClass* klass) {
   install_property(
       klass,
       g_param_spec_uint("stats-interval", "Statistics interval",
-                        "Milliseconds from one element message with the statistics to the next. A "
-                        "message comes with the first frame after that time. 0 = no messages",
+                        "Interval of element messages with the statistics, in milliseconds. A "
+                        "message comes with the first frame after each interval. 0 = no messages",
                         0, G_MAXUINT, 0, kPlaying),
       new Property{{kPlaying},
                    nullptr,

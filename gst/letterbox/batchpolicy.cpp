@@ -28,18 +28,16 @@ void BatchSettings::install(GObjectClass* klass, BatchSettings* (*settings_of)(G
            "Batch size",
            &S::batch_size,
            kBatchSize,
-           "Number of rows of a batch. 0 = as the caps behind say, else the number of pads when "
-           "the "
-           "first batch is made",
+           "Number of rows of a batch. 0 = the number in downstream caps, or else the number of "
+           "pads when the first batch is made",
            {kReady}},
           {"max-wait",
            "Maximum wait",
            &S::max_wait,
            kMaxWait,
-           "Milliseconds that a frame waits for the other frames of its batch. Then the batch "
-           "goes, "
-           "with absent rows. It is reported as latency. 4294967295 = wait until the batch is "
-           "complete, without latency",
+           "Maximum time in milliseconds that a frame waits for the other frames of its batch. "
+           "Then the batch goes, with absent rows. It is reported as latency. 4294967295 = wait "
+           "until the batch is complete, and report no latency",
            {kPlaying, nullptr, wait_changed}},
           {"late",
            "Late",

@@ -89,7 +89,7 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
       {
           {"stride", "Stride", &S::stride, S::kStride,
            "Pad only to a multiple of this many pixels, as auto=True of Ultralytics' LetterBox "
-           "does. 0 = pad to the full size. Ranges in the caps behind, such as width=[1,640], set "
+           "does. 0 = pad to the full size. Ranges in downstream caps, such as width=[1,640], set "
            "the maximum size, and fixed sizes stay. Without either, the input is padded to the "
            "next multiple",
            resizes},

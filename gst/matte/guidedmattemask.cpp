@@ -36,7 +36,7 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
            "Function that brings the values of the tensor into the range 0 to 1 (mask=tensor)"},
           {"mask-hold-ms", "Mask hold time", &S::hold_ms, S::kHold,
            "Time in milliseconds for which frames without a mask use the last one "
-           "(mask=segmentation and mask=tensor). 0 = they never do"},
+           "(mask=segmentation and mask=tensor). 0 = never"},
           {"mask-missing", "Missing mask", &S::missing, missing_type,
            "How to treat a frame without a mask when the last mask is older than mask-hold-ms"},
       });

@@ -67,10 +67,10 @@ struct RegionSettings : vf::RegionParams {
             {"areas",
              "Areas",
              &S::areas,
-             "Areas that are always filtered, whatever a detector says, separated by semicolons: "
-             "boxes x,y,width,height and polygons x,y x,y x,y (3 to 64 corners), in pixels, or in "
-             "shares of the frame where all numbers of an area have a %. Neither region-expand nor "
-             "region-shape changes them",
+             "Areas to filter in every frame, separated by semicolons: boxes x,y,width,height and "
+             "polygons x,y x,y x,y (3 to 64 corners). Numbers are pixels, or percentages of the "
+             "frame if all numbers of an area have a %. region-expand and region-shape do not "
+             "change areas",
              {kControllable, refuse_areas}},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
@@ -83,15 +83,14 @@ struct RegionSettings : vf::RegionParams {
             {"region-feather", "Region feather", &S::feather, S::kFeather,
              "Width of the fade outside of a region, in pixels. 0 = a hard edge"},
             {"hold-ms", "Hold", &S::hold_ms, S::kHold,
-             "How long an object that is no longer found stays filtered, in milliseconds. "
+             "Time in milliseconds for which an object stays filtered after it was last found. "
              "hold-follow says where"},
             {"look-ahead-ms",
              "Look-ahead",
              &S::look_ahead_ms,
              S::kLookAhead,
-             "Milliseconds by which each frame is delayed. For as long before the detector first "
-             "found an object, the object is filtered where it probably was. The frames that wait "
-             "take memory",
+             "Delay of each frame in milliseconds. An object is then also filtered for this time "
+             "before it was first found, where it probably was. Waiting frames take memory",
              {kControllable, nullptr, latency_changed}},
             {"interpolate", "Interpolate", &S::interpolate,
              "Filters an object that is missed for up to hold-ms or look-ahead-ms on the straight "
@@ -101,7 +100,7 @@ struct RegionSettings : vf::RegionParams {
              "Moves a held region with the picture inside of it. This costs time only in frames "
              "in which an object is held"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
-             "How a frame without any detector's result is filtered"},
+             "How to filter a frame without any result of the detector"},
         });
   }
 };

@@ -7,8 +7,8 @@
 //
 // Components are u8, u16, s16, s32 or f32, in 1 to 4 channels. Each plane is filtered with the
 // kernel scaled to its subsampling. Integer results are at most 1 code value from a
-// double-precision reference, and of 8-bit frames of at least 1000 values, 99 % are equal
-// to it. f32 results are within 1e-5 of the largest magnitude under the kernel.
+// double-precision reference. In 8-bit frames of at least 1000 values, 99 % of the results equal
+// it. f32 results are within 1e-5 of the largest magnitude under the kernel.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place.
 #pragma once

@@ -23,7 +23,7 @@
 // YUV sources are converted in the same pass, by the matrix and range of their ColorFormat. Chroma
 // is interpolated at its own siting.
 //
-// Source and destination must not overlap: there is no in-place form. Plans allocate nothing.
+// Source and destination must not overlap: there is no in-place form. These plans need no memory.
 #pragma once
 
 #include <cfloat>
@@ -63,9 +63,9 @@ struct LetterboxParams {
   Interpolation interpolation = Interpolation::bilinear;
   // True if a picture smaller than the destination grows, false if it is only padded.
   bool scale_up = true;
-  // 0 pads to the whole target. Other values, up to kMaxDimension, pad only by what is left of the
-  // padding after division by `stride` (LetterBox's auto), so that the destination may be smaller
-  // than the target.
+  // 0 pads to the whole target. With other values, up to kMaxDimension, the padding is only its
+  // remainder modulo `stride` (LetterBox's auto), so the destination may be smaller than the
+  // target.
   int stride = 0;
   // Pixel aspect ratio (width / height) of the source, divided by that of the destination.
   double pixel_aspect = 1;

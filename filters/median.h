@@ -22,7 +22,8 @@
 // threshold.
 //
 // The window is scaled to planes with subsampled chroma: the radius is divided by the subsampling
-// (2, or 4 in Y41B and YUV9) and rounded half up. It stays at least 1 if the frame's is.
+// (2, or 4 in Y41B and YUV9) and rounded half up. It stays at least 1 if the radius in the frame is
+// at least 1.
 //
 // The time of the switching median does not depend on the image.
 //

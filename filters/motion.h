@@ -1,5 +1,6 @@
 // Finds dense motion between two pictures: one vector for each block of 8 x 8 pixels. The denoiser
-// reads its state along it, and held regions follow it. docs/spec/motion.md specifies the result.
+// moves its state by these vectors, and held regions follow them. docs/spec/motion.md specifies the
+// result.
 //
 // The search takes overlapping patches of 16 x 16 pixels, coarse to fine (inverse search: Kroeger
 // and others, 2016). It works on a pyramid of each picture: levels of 8 bits, of which the finest
@@ -30,13 +31,13 @@ struct MotionTask;
 constexpr int kMotionBlock = 8;  // pixels of a block, either way
 constexpr int kMotionUnits = 8;  // units of a vector in a pixel
 
-// The motion of the block at column i and row j, which holds pixels [8 i, 8 i + 8) of rows
-// [8 j, 8 j + 8). What is at (px, py) in the picture was at (px + x / 8, py + y / 8) in the one
-// before. The residuals are measured in a window of 16 x 16 pixels about the block, on pictures
-// smoothed with a sigma of about 0.9 pixels: the mean of the squared differences from the picture
-// before, in 1/16 of a squared 8-bit code value, at most 65535. White noise with variance v in each
-// picture, in squared 8-bit codes, adds about 16 * 2 v * 0.1 to both. Where the vector is 0, both
-// are the same. Otherwise the residual is not greater than the one without motion.
+// The motion of the block at column i and row j, which holds pixels [8 i, 8 i + 8) of rows [8 j, 8
+// j + 8). The content at (px, py) was at (px + x / 8, py + y / 8) in the picture before. A residual
+// is the mean of the squared differences from the picture before, in 1/16 of a squared 8-bit code
+// value, at most 65535. It is measured in a window of 16 x 16 pixels about the block, on pictures
+// that are smoothed with a sigma of about 0.9 pixels. White noise with variance v in each picture,
+// in squared 8-bit codes, adds about 16 * 2 v * 0.1 to both. Where the vector is 0, both are the
+// same. Otherwise the residual is not greater than the one without motion.
 struct alignas(8) MotionVector {
   int16_t x, y;            // in eighths of a pixel
   uint16_t residual;       // with the vector
@@ -50,8 +51,8 @@ constexpr int motion_blocks(int pixels) {
 struct MotionParams {
   static constexpr Limits<int> kSize{1, kMaxDimension}, kPictures{2, 16};
 
-  int width = 0, height = 0;  // of a picture, in pixels
-  int pictures = 2;           // whose pyramids the plan keeps
+  int width = 0, height = 0;  // size of a picture in pixels
+  int pictures = 2;           // number of pictures whose pyramids the plan keeps
 };
 
 // Says where the luma of a picture lies. With `rgb`, luma is (R + 2 G + B) / 4 of three components

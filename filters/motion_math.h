@@ -16,8 +16,9 @@
 
 namespace vf::motion {
 
-// The finest level has half of the picture's resolution, and each further one half of the level
-// before. A step on the coarsest one reaches 32 pixels, so two of them find vectors of 64 pixels.
+// The finest level has half of the picture's resolution, and each further level has half of that of
+// the level before. A step on the coarsest one reaches 32 pixels, so two of them find vectors of 64
+// pixels.
 constexpr int kLevels = 4;
 constexpr int kPatch = 8;    // samples of a level, either way
 constexpr int kSpacing = 4;  // samples from one patch to the next
@@ -27,8 +28,8 @@ constexpr int kIterations = 3;
 constexpr int kMostStep = 32;  // units
 // Slopes are differences of two samples, limited so that they fit signed bytes.
 constexpr int kLeastSlope = -128, kMostSlope = 127;
-// Added to both diagonal elements of the matrix. They keep noise in flat patches from moving them
-// far, and steps along a straight edge at 0.
+// Both are added to the diagonal elements of the matrix: noise then does not move flat patches far,
+// and steps along a straight edge are 0.
 constexpr int kRidge = 64, kRidgeShift = 6;
 
 VF_MOTION_BOTH int half_of(int size) {

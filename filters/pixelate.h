@@ -40,7 +40,7 @@ struct PixelateParams {
   uint8_t channels[kMaxPlanes] = {0xf, 0xf, 0xf, 0xf};
 };
 
-// Whether `params` leave every pixel of every frame as it is.
+// Tells whether `params` leave every pixel of every frame as it is.
 bool is_identity(const PixelateParams& params);
 
 // Returns the size of blocks in frames of `layout`: params.block_size, or the size that 0 stands

@@ -10,17 +10,17 @@ namespace vf {
 // The blocks along one axis of a plane. Block b has the samples from edge(b) to edge(b + 1), and
 // the last one ends with the plane. No block is empty.
 struct BlockAxis {
-  int size = 1;   // size of a block, in samples of a plane that is 2^sub times as fine
-  int sub = 0;    // 0 where all blocks are as long
-  int count = 1;  // blocks
-  int length = 1;
+  int size = 1;    // size of a block, in samples of a plane that is 2^sub times as fine
+  int sub = 0;     // 0 if all blocks are equally long
+  int count = 1;   // number of blocks
+  int length = 1;  // samples of the plane along the axis
 
   constexpr int edge(int block) const {
     if (block >= count) return length;
     return int((int64_t(block) * size + (1 << sub) - 1) >> sub);
   }
   constexpr int block_of(int sample) const { return (sample << sub) / size; }
-  // The longest block.
+  // Returns the length of the longest block.
   constexpr int maximum() const {
     const int maximum = (size + (1 << sub) - 1) >> sub;
     return maximum < length ? maximum : length;

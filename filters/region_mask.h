@@ -17,9 +17,9 @@ struct RegionMask {
   double x = 0, y = 0, view_width = 0, view_height = 0;
 };
 
-// Fills `parts` with rectangles that cover all marked pixels, and `box` with the box that they
-// span. Leaves `parts` empty if no pixel is marked. There are at most `most` rectangles: a mask
-// that needs more is halved along each axis until it does not.
+// Sets the parts of `detection` to rectangles that cover all marked pixels, and its box to the box
+// that they span. Leaves no parts if no pixel is marked. There are at most `most` rectangles: the
+// resolution of a mask that needs more is halved until it does not.
 void cover_mask(const RegionMask& mask, size_t most, Detection* detection);
 
 }  // namespace vf

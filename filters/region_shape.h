@@ -23,7 +23,7 @@ enum class RegionOutline : uint8_t { box, ellipse, slab };
 // A region of one frame, made from a RegionBox (regions.h): expanded, clipped, with its strength.
 struct Region {
   float x, y;  // its centre, in pixels of the frame
-  // Half its width and height. Those of a box and of a slab cover each pixel that it touches. The
+  // Half its width and height. A box or a slab is enlarged to cover each pixel that it touches. The
   // width of a slab is that in its middle row.
   float a, b;
   // Cosine and sine of the angle by which it is turned, clockwise. For a slab, the pixels by which
@@ -92,7 +92,7 @@ VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x
   return weight > 0 ? weight : 0;
 }
 
-// Whether the sides of a region run along rows and columns.
+// Tells whether the sides of a region run along rows and columns.
 VF_REGION_BOTH bool is_upright(const Region& r) {
   return r.sin == 0 && r.outline != RegionOutline::slab;
 }
@@ -101,7 +101,8 @@ VF_REGION_BOTH bool is_upright(const Region& r) {
 // subsampled by 2^sub_x, 2^sub_y. It is 0 outside of the rectangle that the region may reach.
 VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
                                  int x, int y) {
-  // The last sample of a row or column may cover pixels beyond the frame, and so of the rectangle.
+  // The last sample of a row or column may cover pixels beyond the frame, and thus beyond the
+  // rectangle.
   const auto most = [](int i, int j) { return i > j ? i : j; };
   const auto least = [](int i, int j) { return i < j ? i : j; };
   const int left = most(x << sub_x, r.x0), top = most(y << sub_y, r.y0);
@@ -119,9 +120,9 @@ VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int 
   return weight;
 }
 
-// Whether region i, in which a pixel has the weight `mine`, loses the pixel to region j, in which
-// it has the weight `other`. The greater weight wins, and if both are equal, the stronger region,
-// which comes first.
+// Tells whether region i, in which a pixel has the weight `mine`, loses the pixel to region j, in
+// which it has the weight `other`. The greater weight wins. If both are equal, the stronger region
+// wins, which comes first.
 VF_REGION_BOTH bool loses(int mine, int i, int other, int j) {
   return other > mine || (other == mine && j < i);
 }
@@ -144,7 +145,7 @@ VF_REGION_BOTH PlaneRect plane_rect(const Region& r, int sub_x, int sub_y, int w
   return p;
 }
 
-// Whether every sample of `p` has full weight in the region.
+// Tells whether every sample of `p` has full weight in the region.
 VF_REGION_BOTH bool covers(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
                            const PlaneRect& p) {
   if (r.outline == RegionOutline::ellipse || !is_upright(r)) return false;

@@ -81,7 +81,7 @@ inline RegionEdges edges_of(const RegionParams& p) {
   return {p.feather};
 }
 
-// The object of a region, as far as a filter's settings follow from it.
+// The properties of a region's object that a filter's settings follow from.
 struct RegionObject {
   double x, y;  // its top left corner after expansion, in pixels of the frame
   double side;  // its smaller side before expansion, in pixels
@@ -94,8 +94,7 @@ struct RegionObject {
 //   is_identity()  whether the filter changes no pixel
 //   set_region()   sets the filter's fields of a region; without fields, it does nothing
 //   strength()     which filter is stronger where regions overlap
-//   make_whole()   makes the plan that filters the whole frame, whose smaller side has `side`
-//   pixels
+//   make_whole()   makes the plan for the whole frame, whose smaller side has `side` pixels
 //
 // A backend may have kernels for regions of a filter. Otherwise it filters the whole frame and
 // mixes it with the original one by the weights.
@@ -164,14 +163,15 @@ class RegionMotion;
 class RegionsPlan : public Plan {
  public:
   ~RegionsPlan() override;
-  // Sets the boxes that are filtered in the next frames; with `invert`, everything except them is.
-  // set_whole() filters whole frames. Before the first call there are no boxes. Neither waits.
+  // set_boxes() sets the boxes that the next frames are filtered in or, with `invert`, outside of.
+  // set_whole() filters the next frames whole. Before the first call there are no boxes. Neither
+  // call waits.
   Status set_boxes(const RegionBox* boxes, size_t count);
   void set_whole();
 
-  // Measures how frames move, so that boxes can follow (region_motion.h). Frames of `color` are
-  // measured from now on, if they have a luma. Only those frames are for which measure_next() was
-  // called: before they are filtered, by the same call of run().
+  // follow() makes the plan measure how frames of `color` move, if they have a luma, so that boxes
+  // can follow (region_motion.h). After measure_next(), the next call of run() measures its frame
+  // before it filters it. Other frames are not measured.
   Status follow(const ColorFormat& color);
   void measure_next(int64_t time);
   // Null if frames are not measured.
@@ -202,7 +202,7 @@ class RegionsPlan : public Plan {
   std::vector<Region> regions_;
   std::unique_ptr<Plan> whole_plan_;
   std::unique_ptr<RegionMotion> motion_;
-  bool measures_ = false;  // the next frame, whose time is measured_at_
+  bool measures_ = false;  // run() measures the next frame, whose time is measured_at_
   int64_t measured_at_ = 0;
 };
 

@@ -8,8 +8,8 @@
  * #cudaguidedmatte:mask says where the coarse matte comes from: the frames' alpha, the element's
  * own chroma key, or, with GStreamer 1.26 and newer, a segmentation or tensor that a network left
  * on the frame. With #cudaguidedmatte:refine = colors, local colour models of subject and
- * background decide where the mask is wrong near its edge. Then, and alone with refine = guided, a
- * guided filter fits the mask to the picture, so that it follows hair and edges.
+ * background decide where the mask is wrong near its edge. A guided filter then fits the mask to
+ * the picture, so that it follows hair and edges. With refine = guided, this is the only step.
  *
  * #cudaguidedmatte:output selects what comes out: the picture with the refined alpha, the picture
  * premultiplied with it, the matte itself as gray, or the picture over a background. The background
@@ -22,9 +22,10 @@
  * and noise.
  *
  * #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte is held only where
- * the picture stands still. 0.95 is a good value. It starts anew after a flushing seek, after new
- * caps, with refine = colors at a discontinuity, and after a change of #cudaguidedmatte:subsample,
- * #cudaguidedmatte:mask or #cudaguidedmatte:refine. Other properties can change at any time.
+ * the picture stands still. 0.95 is a good value. The held matte is forgotten after a flushing
+ * seek, after new caps, with refine = colors at a discontinuity, and after a change of
+ * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine. Other properties
+ * can change at any time.
  *
  * With mask = chroma-key, the element also takes formats without alpha, and adds alpha to them. The
  * colours stay the same if there is such a format with alpha. YUV can also come out as RGB, by the

@@ -8,7 +8,7 @@
  * Blocks are squares of #cudapixelate:block-size pixels of the frame, from its top left corner.
  * They cover the same area in planes with subsampled chroma. Blocks that the right or bottom edge
  * cuts off take the mean of their pixels. The GPU and the CPU give the same results. All settings
- * can change while the pipeline plays, and by a controller.
+ * can change while the pipeline plays, also by a controller.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
  * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. Fields of interlaced

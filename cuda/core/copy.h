@@ -1,5 +1,5 @@
-// Copies within device memory by kernels. cudaMemcpy2DAsync takes twice the time for a plane of a
-// frame on an H200.
+// Copies within device memory by kernels. For a plane of a frame, cudaMemcpy2DAsync takes twice as
+// long on an H200.
 #pragma once
 
 #include "cuda/core/plane_pass.h"

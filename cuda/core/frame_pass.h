@@ -6,12 +6,13 @@
 
 namespace vf::cuda {
 
-// A pass has all of its arguments but the images when a plan is made. A plan of passes
-// (plane_plan.h) runs it for each frame that it takes, and the passes of each plane for the others.
+// When a plan is made, a pass gets all of its arguments but the images. A plan of passes
+// (plane_plan.h) runs the frame pass for each frame that it takes, and the passes of each plane for
+// other frames.
 class FramePass {
  public:
   virtual ~FramePass() = default;
-  // Whether it can filter images of this alignment.
+  // Tells whether it can filter images of this alignment.
   virtual bool takes(const Image& src, const Image& dst) const = 0;
   // Source and destination may be the same.
   virtual Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) = 0;

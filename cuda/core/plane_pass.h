@@ -42,13 +42,13 @@ Args with_view(const Args& args, const PlaneView& view) {
 class PlanePass {
  public:
   virtual ~PlanePass() = default;
-  // Whether the pass can filter images of this alignment.
+  // Tells whether the pass can filter images of this alignment.
   virtual bool takes(const PlaneView&) const { return true; }
-  // Whether source and destination may be the same.
+  // Tells whether source and destination may be the same.
   virtual bool in_place() const { return false; }
-  // Whether the pass also copies the channels that are not filtered.
+  // Tells whether the pass also copies the channels that are not filtered.
   virtual bool copies_channels() const { return true; }
-  // Whether the pass also does the work of PlanePasses::after.
+  // Tells whether the pass also does the work of PlanePasses::after.
   virtual bool is_complete() const { return false; }
   // Bytes of device memory that the pass needs while it runs. All passes of a plan share this
   // memory.

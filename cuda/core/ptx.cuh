@@ -101,7 +101,7 @@ __device__ __forceinline__ void copy_part_async(uint32_t to, const uint8_t* from
                : "memory");
 #endif
 }
-// 16 bytes.
+// Copies 16 bytes through L1.
 __device__ __forceinline__ void copy_async(uint4* to, const uint4* from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)

@@ -60,7 +60,7 @@ class CudaQueue final : public Queue {
   cudaStream_t stream_;
   bool owns_stream_;
   // Freed blocks of each kind of memory. They can be used again without waiting, because the stream
-  // runs later work later. The vectors have room for all blocks that were made, so that freeing a
+  // runs its work in order. The vectors have room for all blocks that were made, so that freeing a
   // block allocates nothing.
   struct Cached {
     size_t size;

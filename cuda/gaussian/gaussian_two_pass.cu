@@ -11,7 +11,7 @@
 // from L1, because the warps of a block use each other's rows.
 //
 // Tile: in the first pass kWarps * 64 bytes (48 instead of 64 for three channels, 128 for pixels of
-// 8 bytes) by 16 rows. In the second pass a warp's part of that width by kColumnWarps * kTall * 16
+// 8 bytes) by 16 rows. In the second pass, a warp's part of that width by kColumnWarps * kTall * 16
 // rows.
 //
 // Borders: the first pass makes rows outside the frame like all others, from the rows that the

@@ -2,8 +2,7 @@
 // of one format in each source file so that files compile in parallel, and the table that finds
 // them.
 //
-//   median_generate kernels FILE NAME...   prints these networks. A name has the format and the
-//   size:
+//   median_generate kernels FILE NAME...   prints these networks. A name has the format and size:
 //                                          network_u8_5, or shared_u8_15 with shared columns
 //   median_generate table FILE NAME...     prints the table of these networks
 #include <algorithm>

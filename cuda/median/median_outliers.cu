@@ -6,16 +6,16 @@
 // one value from output to output, so that a run of 8 takes 27 minima for a window of 15. Bytes are
 // compared two at a time, in the upper bytes of 16-bit halves. Rows are compared like columns:
 // words of neighbours in a row are transposed to words of neighbours in a column.
-//   What the window sees outside the frame matters for Border::constant only: the other borders
-// repeat values that the window has anyway.
+// The pixels outside the frame matter for Border::constant only: the other borders repeat values
+// that the window has anyway.
 //
 // Traffic: the source is read twice, one time with the window's rows above and below a tile, from
 // L1 and L2. The medians are read once, and there is one write. The kernel starts while the medians
 // are made and waits for them before it compares. Its time depends little on the window, and not on
 // the image.
-// Tile: 16 rows of bytes, 8 of 16 bits or 4 of floats. It is as wide as gives each thread a word,
-// with the window's columns included. Wide windows have wider tiles.
-// Limit: minima, maxima and loads from shared memory.
+// Tile: 16 rows of bytes, 8 of 16 bits or 4 of floats. Its width, with the window's columns
+// included, gives each thread a word. Wide windows have wider tiles.
+// Limit: minima, maxima and loads from shared memory limit the speed.
 #include <algorithm>
 
 #include "cuda/core/launch.h"

@@ -1,14 +1,14 @@
 // Finds the motion between two pictures, coarse to fine, in two launches, or in three if the
 // picture is large.
 //
-// Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: four
-// lanes take a patch, two rows of 8 samples each, or one lane takes it if the level is large. One
+// Idea. Fine levels have enough patches for the whole GPU, so each has a launch of its own. Four
+// lanes take a patch, two rows of 8 samples each, or one lane takes it if the level is large: one
 // lane runs fewer instructions per patch, and four wait less. Coarse levels have few patches, and a
-// launch for each of them would mostly wait. One launch searches these: a thread block writes the
-// vectors of 8 x 8 patches, and searches the patches of the coarser levels that these need, at most
-// 6 x 6, 4 x 4 and 3 x 3, so that no block waits for another one. Each level has warps of its own.
-// They load their patches before the coarser level is done, and four lanes take a patch, so that a
-// step is short.
+// launch for each of them would mostly wait. One launch searches all of these: a thread block
+// writes the vectors of 8 x 8 patches, and searches the patches of the coarser levels that these
+// need, at most 6 x 6, 4 x 4 and 3 x 3, so that no block waits for another one. Each level has
+// warps of its own. They load their patches before the coarser level is done, and four lanes take a
+// patch, so that a step is short.
 //
 // A lane keeps its samples and slopes in registers. A sample between four others is computed two at
 // a time, in halves of words, without rounding before the end; products are summed four at a time

@@ -7,14 +7,15 @@
 //          inverse of the count, which is ready before. Whole vectors are written by the threads
 //          that read them; the parts of vectors at the left and at the right have a thread each,
 //          so that no warp makes both.
-// Traffic  Each byte is read once and written once, but for vectors at the edges of blocks, which
-//          two of them read. One launch for all planes, in place too.
-// Tile     A block of the pixelation: those that are too wide, or too few, for strips of several.
-// Cache    Where L2 cannot hold a frame's source and result, both are marked as what it gives up
-//          first; else the next filter finds the result there.
-// Limit    The instructions of a thread, one after the other: with one tile a multiprocessor,
-//          nothing hides their latency. What does not need the frame is done before the kernel
-//          waits for those ahead of it.
+// Traffic  Each byte is read once and written once, except vectors at the edges of blocks, which
+//          two blocks read. One launch makes all planes, also in place.
+// Tile     A tile is one block of the pixelation. The plan chooses this kernel if blocks are too
+//          wide or too few for strips of several.
+// Cache    If L2 cannot hold both a frame's source and its result, the kernel marks both for early
+//          eviction. Otherwise the next filter finds the result there.
+// Limit    The latency of a thread's instructions limits the speed: with one tile per
+//          multiprocessor, nothing hides it. The kernel does all work that does not need the frame
+//          before it waits for the previous kernels.
 #include "cuda/pixelate/pixelate_strips.cuh"
 
 namespace vf::cuda {

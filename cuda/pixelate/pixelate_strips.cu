@@ -2,14 +2,14 @@
 //
 // Idea     A block of threads has some blocks of the pixelation side by side. A thread has a vector
 //          of 16 bytes in each of a few rows, all of whose loads are under way at once, and adds
-//          them up by components, two or four to a word. A vector lies in two blocks at most:
-//          what a thread has of each is added in shared memory, a thread for each block and
-//          channel divides, and all write the means where they have read.
-// Traffic  Each byte is read once and written once, but for vectors at the ends of a strip, which
-//          two of them read. One launch for all planes, in place too.
-// Tile     As many blocks as have 32 vectors, or fewer where there would be too few tiles.
-// Limit    The instructions around a thread's few loads, and the latency of loads, sums and means
-//          in turn.
+//          them up by components, two or four to a word. A vector lies in two blocks at most.
+//          Threads add their sums for each block in shared memory. A thread for each block and
+//          channel divides, and then all threads write the means where they have read.
+// Traffic  Each byte is read once and written once, except vectors at the ends of a strip, which
+//          two strips read. One launch makes all planes, also in place.
+// Tile     A tile has as many blocks as have 32 vectors, or fewer if there were too few tiles.
+// Limit    The instructions around a thread's few loads limit the speed, and so does the latency
+//          of loads, sums and means, which follow each other.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

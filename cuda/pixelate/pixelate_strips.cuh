@@ -9,7 +9,7 @@
 
 namespace vf::cuda {
 
-// Rows of a thread whose loads are under way at once.
+// Number of rows of a thread whose loads are under way at once.
 constexpr int kBatch = 8;
 
 struct StripPlane {
@@ -17,11 +17,11 @@ struct StripPlane {
   uint8_t* dst;
   int64_t src_stride, dst_stride;
   BlockAxis x, y;
-  int tiles;    // tiles of the previous planes
-  int tiles_x;  // in a row
+  int tiles;    // number of tiles of the previous planes
+  int tiles_x;  // tiles in a row
   int across;   // blocks of a tile
-  int vectors;  // of a row of the widest tile
-  int rows;     // of threads
+  int vectors;  // vectors in a row of the widest tile
+  int rows;     // rows of threads
   int row_bytes;
   uint32_t row_factor;  // thread i is in row i * row_factor >> kRowShift
   uint8_t channels;
@@ -31,7 +31,7 @@ struct StripArgs {
   int planes, shift;
 };
 
-// Whether all planes of both images are aligned to vectors.
+// Tells whether all planes of both images are aligned to vectors.
 inline bool are_aligned(const StripArgs& args, const Image& src, const Image& dst) {
   for (int i = 0; i < args.planes; i++)
     if (!is_aligned(src.data[i], src.stride[i], 16) || !is_aligned(dst.data[i], dst.stride[i], 16))
@@ -59,8 +59,7 @@ __device__ __forceinline__ const StripPlane& plane_of_tile(const StripArgs& p, i
   return p.plane[plane];
 }
 
-// 1024 threads, and as many vectors, take no more bits than this and 10 for the quotient to be
-// exact.
+// With this shift, the quotient is exact for up to 1024 threads and as many vectors.
 constexpr int kRowShift = 20;
 
 // Returns the kernel for single blocks (pixelate_single.cu). Its grid has the planes, and along
@@ -68,18 +67,19 @@ constexpr int kRowShift = 20;
 using StripKernel = void (*)(StripArgs);
 template <class T>
 StripKernel single_kernel(bool streams);
-constexpr int kSingleThreads = 640;  // at most
-// Rows of a thread where there are threads for it.
+constexpr int kSingleThreads = 640;  // maximum number of threads of a block
+// Number of rows of a thread, if there are enough threads.
 constexpr int kSingleRows = 4;
-// Rows of a thread: 16 bits hold the sums of four components of 64 bytes each, and 32 bits those of
-// a warp's 16-bit ones.
+// Maximum number of rows of a thread. 16 bits then hold the sum of four bytes of each row, and 32
+// bits hold a warp's sums of 16-bit components.
 constexpr int kMaxRows = 64;
-// Samples of a block, in units of 1 << shift, are fewer (mean_of).
+// The number of samples of a block, times 1 << shift, is below this limit (mean_of).
 template <class T>
 constexpr int64_t kUnitLimit = sizeof(T) == 1 ? 1 << 24 : 1 << 30;
 
-// block_mean() for units below kUnitLimit, of sum + upper * 65536: the product with the inverse
-// misses the quotient, of 17 bits, by one at most. Bytes have no upper part, and no unused bits.
+// Does what block_mean() does, for the sum `sum` + 65536 `upper` and units below kUnitLimit. The
+// product with the inverse differs by at most one from the quotient, which has up to 17 bits. Bytes
+// have no upper part and no unused bits.
 template <class T>
 __device__ __forceinline__ T mean_of(uint32_t sum, uint32_t upper, uint32_t unit, float inverse,
                                      int shift) {
@@ -93,20 +93,21 @@ __device__ __forceinline__ T mean_of(uint32_t sum, uint32_t upper, uint32_t unit
   return sizeof(T) == 1 ? T(code) : T(min(code, 0xffffu >> shift) << shift);
 }
 
-// Adds to the sum that mean_of() takes; of bytes, its upper part stays zero.
+// Adds to the sum that mean_of() takes. For bytes, its upper part stays zero.
 template <class T>
 __device__ __forceinline__ void add_sum(uint32_t* sum, uint32_t* upper, uint32_t more) {
   atomicAdd(sum, sizeof(T) == 1 ? more : more & 0xffffu);
   if (sizeof(T) == 2) atomicAdd(upper, more >> 16);
 }
 
-// Ones in the first `count` bytes of word w of a vector.
+// Returns word w of a mask that selects the first `count` bytes of a vector.
 __device__ __forceinline__ uint32_t bytes_below(int count, int w) {
   const int bits = 8 * max(min(count - 4 * w, 4), 0);
   return uint32_t((uint64_t(1) << bits) - 1);
 }
 
-// Sums of the components of vectors: of bytes two to a word, the even ones and the odd ones.
+// Holds sums of the components of vectors. For bytes, a word holds two sums: those of a word's even
+// bytes, or those of its odd bytes.
 template <class T>
 struct ComponentSums {
   uint32_t sum[8] = {};
@@ -127,7 +128,8 @@ struct ComponentSums {
     if constexpr (sizeof(T) == 1) return sum[i / 4 * 2 + i % 2] >> (i / 2 % 2 * 16) & 0xffffu;
     return sum[i];
   }
-  // Keeps components `begin` to `end` alone. kWords: each word is kept or left out.
+  // Clears all sums but those of components `begin` to `end`. With kWords, a word is kept or
+  // cleared as a whole.
   template <bool kWords>
   __device__ __forceinline__ void keep(int begin, int end) {
 #pragma unroll
@@ -146,8 +148,8 @@ struct ComponentSums {
       }
     }
   }
-  // Adds them by channels, counted from that of the first component. Of bytes, no component has
-  // more than 64.
+  // Adds the sums by channels, counted from that of the first component. For bytes, a sum may be
+  // that of at most 64 rows.
   template <int kChannels>
   __device__ __forceinline__ void add_channels(uint32_t (&sums)[kChannels]) const {
     if constexpr (sizeof(T) == 1 && kChannels != 3) {
@@ -163,7 +165,7 @@ struct ComponentSums {
   }
 };
 
-// Word w of a vector whose first component is of channel `phase`.
+// Returns word w of a vector of means whose first component belongs to channel `phase`.
 template <class T, int kChannels>
 __device__ __forceinline__ uint32_t means_word(const T (&means)[kChannels], int phase, int w) {
   constexpr int kWord = 4 / int(sizeof(T)), kBits = 8 * int(sizeof(T));
@@ -183,7 +185,7 @@ __device__ __forceinline__ uint32_t pick(const uint32_t (&v)[4], int i) {
   return i & 2 ? (i & 1 ? v[3] : v[2]) : (i & 1 ? v[1] : v[0]);
 }
 
-// Components `begin` to `end` of a vector, one by one.
+// Stores components `begin` to `end` of a vector one by one.
 template <class T>
 __device__ __forceinline__ void store_components(uint8_t* to, const uint32_t (&v)[4], int begin,
                                                  int end) {
@@ -194,7 +196,7 @@ __device__ __forceinline__ void store_components(uint8_t* to, const uint32_t (&v
   }
 }
 
-// The first or the last bytes of a vector, in stores of 8, 4, 2 and 1.
+// Holds the first or the last bytes of a vector, and stores them by 8, 4, 2 and 1.
 struct Part {
   int count, at4, at2, at1;
   uint2 all8;

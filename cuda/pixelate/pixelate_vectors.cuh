@@ -11,7 +11,7 @@
 namespace vf::cuda {
 
 template <class T>
-constexpr int kComponents = 16 / int(sizeof(T));  // of a vector
+constexpr int kComponents = 16 / int(sizeof(T));  // components of a vector
 
 template <class T>
 union Vector {
@@ -28,7 +28,7 @@ __host__ __device__ constexpr uint32_t factors_of(int first, int apart) {
   for (int i = first; i < 4 / int(sizeof(T)); i += apart) factors |= 1u << (8 * i);
   return factors;
 }
-// Ones where components `begin` to `end` of a word lie.
+// Returns a mask of the bits of components `begin` to `end` of a word.
 template <class T>
 __device__ __forceinline__ uint32_t bits_of(int begin, int end) {
   constexpr int kBits = 8 * int(sizeof(T));
@@ -43,7 +43,7 @@ __device__ __forceinline__ uint32_t add_products(uint32_t word, uint32_t factors
   return sizeof(T) == 1 ? __dp4a(word, factors, sum) : __dp2a_lo(word, factors, sum);
 }
 
-// A vector of which only the first `bytes` belong to the row.
+// Loads a vector of which only the first `bytes` belong to the row. The others become 0.
 template <class T>
 __device__ __forceinline__ uint4 load_part(const uint8_t* from, int bytes) {
   Vector<T> v;
@@ -67,8 +67,8 @@ __device__ __forceinline__ uint32_t add_lanes(uint32_t sum) {
 }
 #endif
 
-// How threads share the vectors of a rectangle: as many columns of them as there are, or as there
-// are threads.
+// Says how threads share the vectors of a rectangle. The threads form as many columns as the
+// rectangle has, or one row if there are fewer threads.
 struct VectorShare {
   int column, columns, row, rows;
 };
@@ -80,13 +80,13 @@ __device__ __forceinline__ VectorShare share_vectors(int lane, int lanes, int co
   s.column = lane - s.row * s.columns;
   return s;
 }
-// Vectors that `width` components may lie in.
+// Returns the maximum number of vectors in which `width` components can lie.
 template <class T>
 __host__ __device__ constexpr int vectors_of(int width) {
   return (width * int(sizeof(T)) + 2 * (16 - int(sizeof(T)))) / 16;
 }
 
-// Components x0 to x1 of rows y0 to y1.
+// A rectangle: components x0 to x1 of rows y0 to y1.
 struct Components {
   int x0, x1, y0, y1;
 };

@@ -99,12 +99,12 @@ class RegionKernels {
  public:
   virtual ~RegionKernels() = default;
   virtual Status prepare(CudaQueue& queue, const RegionsTask& task) = 0;
-  // Whether takes() is true for all regions.
+  // Tells whether takes() is true for all regions.
   virtual bool takes_all() const { return true; }
-  // Whether they can filter these regions. run() then filters the same ones. Otherwise the plan
-  // filters the whole frame, and mixes it with the original one.
+  // Tells whether the kernels can filter these regions. run() then filters the same ones.
+  // Otherwise the plan filters the whole frame, and mixes it with the original one.
   virtual bool takes(const std::vector<Region>&) { return true; }
-  // Whether source and destination of `args` may be the same.
+  // Tells whether source and destination of `args` may be the same.
   virtual bool in_place(const RegionLaunch& launch, const RegionArgs& args) const = 0;
   // Filters to args' destination, and writes only samples that belong to a region.
   virtual Status run(const RegionLaunch& launch, RegionArgs args) = 0;

@@ -11,8 +11,9 @@
 //   kFirstWarps  warps of a block of the first pass
 //   kFirstTall, kSecondTall  tiles that a warp of each pass makes, one below the other
 //   Weights, make_weights()  makes the weights in shared memory, and returns products()' argument k
-//   products()   a lane's codes: 4 rows, 8 apart, of kRun neighbouring columns and of those 8 on
-//   pack()       kRun codes in a word
+//   products()   returns a lane's codes: those of 4 rows, 8 apart, in kRun neighbouring columns and
+//                in the columns 8 further
+//   pack()       packs kRun codes in a word
 #pragma once
 
 #include <algorithm>
@@ -76,7 +77,7 @@ __host__ __device__ __forceinline__ Slab slab_of(const PlaneRect& clip, const Re
   return s;
 }
 
-// Blocks of the two launches, and tiles of sums.
+// Counts the blocks of the two launches, and the tiles of sums.
 struct GaussianWork {
   int64_t first = 0, second = 0, sums = 0;
 };
@@ -87,38 +88,39 @@ struct GaussianPasses {
   unsigned first_threads, second_threads;
   // Counts the work for a plane of a region.
   GaussianWork (*work)(const PlaneRect& clip, const Region& r, const RegionPlane& l);
-  // Bytes of dynamic shared memory, where `reach` is the largest of the regions.
+  // Return the bytes of dynamic shared memory. `reach` is the largest of the regions.
   size_t (*first_shared)(const Layout& layout, int reach);
   size_t (*second_shared)(const Layout& layout, int reach);
 };
 GaussianPasses gaussian_byte_passes(const Layout& layout);
 GaussianPasses gaussian_word_passes(const Layout& layout);
 
-// Whether components have more bits than a half can count exactly.
+// Tells whether components have more bits than fp16 can count exactly.
 inline bool is_wide(const Layout& layout) {
   return max_code(layout) > 1023;
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-// Channels that a block makes.
+// Returns the number of channels that a block makes.
 template <class K>
 __host__ __device__ constexpr int channels_of_block(int channels) {
   return K::kAllChannels ? channels : 1;
 }
-// Channels of a plane that have sums.
+// Returns the number of channels of a plane that have sums.
 template <class K>
 __host__ __device__ __forceinline__ int channels_with_sums(const RegionPlane& l) {
   if (K::kAllChannels) return l.channels;
   return (l.mask & 1) + (l.mask >> 1 & 1) + (l.mask >> 2 & 1) + (l.mask >> 3 & 1);
 }
 
-// Base-2 logarithm of the warps of a block that share a channel.
+// Returns the base-2 logarithm of the number of warps of a block that share a channel.
 __host__ __device__ constexpr int log_of_block(int warps, int channels) {
   const int whole = warps >= 8 ? 3 : 2;
   return channels == 1 ? whole : channels == 2 ? whole - 1 : whole - 2;
 }
-// Blocks of the first pass beside each other, and of the second pass below each other.
+// Return the number of blocks of the first pass side by side, and of the second pass one below the
+// other.
 template <class K>
 __host__ __device__ __forceinline__ int first_across(const Slab& s, int channels) {
   const int log = log_of_block(K::kFirstWarps, channels);
@@ -129,7 +131,7 @@ __host__ __device__ __forceinline__ int second_strips(const Slab& s, int channel
   const int log = log_of_block(kSecondWarps, channels);
   return ((s.rows + K::kSecondTall - 1) / K::kSecondTall + (1 << log) - 1) >> log;
 }
-// Blocks that make channels_of_block() channels in launch kLaunch.
+// Returns the number of blocks that make channels_of_block() channels in launch kLaunch.
 template <class K, int kLaunch>
 __host__ __device__ __forceinline__ int blocks_of(const Slab& s, int plane_channels) {
   const int channels = channels_of_block<K>(plane_channels);
@@ -205,7 +207,7 @@ __device__ __forceinline__ Work find_work(const GaussianArgs& p, Region* region,
   }
 }
 
-// A bell curve: exp(-i^2 / (2 sigma^2)) at i, as a power of two.
+// Computes a bell curve, exp(-i^2 / (2 sigma^2)) at i, as a power of two.
 struct Bell {
   float exponent;
   __device__ __forceinline__ float operator()(int i) const {

@@ -5,8 +5,8 @@
 //          Samples outside of the frame are what the border says. The plan for whole frames filters
 //          the atlas, and a last launch mixes the middles of the cells over the frame. There are
 //          plans for atlases of several heights, and a frame uses the smallest that has room.
-// Traffic  The regions and the samples around them, three times, mostly through L2.
-// Tile     64 x 32 samples of a cell.
+// Traffic  The regions and the samples around them move three times, mostly through L2.
+// Tile     A tile is 64 x 32 samples of a cell.
 #include <algorithm>
 
 #include "cuda/regions/regions.cuh"

@@ -4,7 +4,8 @@
 //          small one a single thread. The same threads write the block's samples that belong to the
 //          region.
 // Traffic  The blocks that the regions touch are read once and written once.
-// Tile     As many blocks of the pixelation, side by side, as a thread block has groups of threads.
+// Tile     A tile has as many blocks of the pixelation, side by side, as a thread block has groups
+//          of threads.
 #include "cuda/pixelate/pixelate_vectors.cuh"
 #include "cuda/regions/regions.cuh"
 

@@ -64,8 +64,8 @@ class CudaContextHolder {
   // Guards changes of the context against ref() in other threads, and the lookup below.
   mutable std::mutex mutex_;
   std::atomic<GstCudaContext*> context_{nullptr};
-  // While find() asks, these name its thread and the context that it will return. The answer
-  // arrives in the same thread, by set_context(), and goes there.
+  // While find() asks, these name its thread and the place for the context. The answer arrives in
+  // the same thread: set_context() puts it into that place.
   std::thread::id lookup_thread_;
   GstCudaContext** pending_ = nullptr;
 

@@ -46,9 +46,9 @@
 //     element posts a latency message when look_ahead() changes.
 //   - frames_ahead() and set_later(plan, frames, count), optional, are for an element whose plans
 //     take later frames. A frame waits until frames_ahead() later ones have come in; any thread may
-//     call it. set_later() comes before prepare_frame, with those that wait now, in their order, up
-//     to a discontinuity. At the end of a stream they become fewer. Such an element has neither
-//     look_ahead() nor arrive(), and also posts its latency message.
+//     call it. set_later() is called before prepare_frame, with the later frames that wait now, in
+//     their order, up to a discontinuity. At the end of a stream there are fewer of them. Such an
+//     element has neither look_ahead() nor arrive(), and also posts its latency message.
 //   - add_stats(stats), optional, adds the element's fields to the structure of the property stats.
 //     Any thread calls it, under the object's lock.
 //
@@ -81,9 +81,9 @@
 //   system        cpu      system         filters in place (a copy, if others share the buffer)
 //   system        cuda     system         uploads, filters, downloads into a buffer of a pool
 //   system        cuda     CUDA           filters, downloads into a buffer of a pool
-// The memory of each buffer decides, not its caps; every other mixture goes through a copy. The
-// host copies memory that is not pinned to or from pinned memory. Pools of allocation.h have pinned
-// memory, which the GPU copies while the host goes on.
+// The memory of each buffer decides, not its caps. Every other combination of buffers goes through
+// a copy. The host copies memory that is not pinned to or from pinned memory. Pools of allocation.h
+// have pinned memory, which the GPU copies while the host goes on.
 //
 // With async-depth n, a frame of system memory is pushed when n newer ones have come in. Serialized
 // events and queries, new caps and a DISCONT first push all frames in flight.

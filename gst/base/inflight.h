@@ -130,7 +130,7 @@ class InFlight {
   // will stay in flight.
   void configure(const Format& in, const Format& out, PlanOptions options, size_t depth);
   size_t depth() const { return depth_; }
-  // Has the plans made again for new settings (FramePlans::renew).
+  // Makes the next frame renew the plans for new settings (FramePlans::renew).
   void renew_plans();
   // Drops the plans and everything that they remember of frames.
   void drop_plans();
@@ -188,7 +188,7 @@ class InFlight {
   std::unique_ptr<InFlightFrame[]> slots_;
   size_t size_ = 0, oldest_ = 0, count_ = 0;
   GstClockTime started_ = 0;  // when the CPU began the last frame
-  guint64 submitted_ = 0;     // frames since use()
+  guint64 submitted_ = 0;     // number of frames since use()
   bool timed_ = false;        // the GPU times the last of them
 };
 

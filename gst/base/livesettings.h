@@ -42,7 +42,8 @@ class LiveSettings {
   void clear();
 
   // Tells whether to warn about a refused value. Values of an application always get a warning. A
-  // controller sets one for each frame, so it gets one only after ten seconds without.
+  // controller sets a value for each frame, so its values get one only if none was refused in the
+  // last ten seconds.
   bool should_say(const GParamSpec* spec, bool controlled);
 
  private:

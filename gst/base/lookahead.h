@@ -41,7 +41,7 @@ struct WaitingFrames {
   GstClockTime newest = 0;
   size_t hurried = 0;          // so many frames leave although they have not waited long enough
   bool drains = false;         // all of them leave
-  bool waits = false;          // the frame that came in last waits, or others are before it
+  bool waits = false;          // the newest frame waits, or others wait before it
   bool discont_waits = false;  // GstBaseTransform would mark the next frame as DISCONT
   bool says_times = true, says_pool = true;  // the warnings are still to come
   // This is the look_ahead() for which upstream's pool was last asked to have frames, or
@@ -64,7 +64,7 @@ bool decide_waiting(GstCudaVideoFilter* self);
 // Takes a frame that has come in, if it waits. Otherwise it goes on at once. The frame stays the
 // caller's after an error.
 vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits);
-// Takes an event, if it waits in line.
+// Takes an event if it has to wait in line. Returns false if it does not.
 bool keep_event(GstCudaVideoFilter* self, GstEvent* event);
 // Gives the next buffer or event that leaves, or null if there is none yet. The caller calls
 // leave() for a buffer once its settings are in force.
@@ -77,7 +77,7 @@ std::vector<GstBuffer*> later_frames(GstCudaVideoFilter* self);
 // are returned in order, and the caller owns them.
 GList* drop_waiting(GstCudaVideoFilter* self);
 
-// Readies it for the next start, too.
+// Drops all that waits, and makes the frames' holder ready for the next start.
 void clear_waiting(GstCudaVideoFilter* self);
 
 }  // namespace gstvf

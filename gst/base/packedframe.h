@@ -1,4 +1,4 @@
-// Copies frames for elements that may not look where the rows lie.
+// Copies frames for elements that may ignore GstVideoMeta, which says where the rows lie.
 #pragma once
 
 #include <gst/video/video.h>

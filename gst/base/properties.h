@@ -77,7 +77,7 @@ struct RowOptions {
   void (*changed)(GObject* object) = nullptr;
 };
 
-// Is a row bound to the settings of a class.
+// Binds a row to the settings of a class.
 struct Property {
   RowOptions options;
   std::function<std::string(const GValue*)> check;
@@ -151,7 +151,7 @@ struct Row {
   std::function<bool(Settings&, const GValue*)> set;
   std::function<void(const Settings&, GValue*)> get;
 
-  // These are numbers: int, guint or double.
+  // Makes the row of a number: int, guint or double.
   template <class C, class T>
   Row(const char* name, const char* nick, T C::*field, const vf::Limits<T>& limits,
       const char* blurb, const RowOptions& options_ = {})
@@ -165,7 +165,7 @@ struct Row {
                  : number_refusal(limits.must_be, double(limits.min), double(limits.max));
     };
   }
-  // This is one number, or three.
+  // Makes the row of one number or three.
   template <class C>
   Row(const char* name, const char* nick, Numbers C::*field, const vf::Limits<double>& limits,
       const char* blurb, const RowOptions& options_ = {})
@@ -188,7 +188,7 @@ struct Row {
       const RowOptions& options_ = {})
       : Row(g_param_spec_string(name, nick, blurb, (Settings{}.*field).c_str(), options_.flags),
             field, options_) {}
-  // These are enums, and flags in a guint.
+  // Makes the row of an enum, or of flags in a guint.
   template <class C, class T>
   Row(const char* name, const char* nick, T C::*field, GType type, const char* blurb,
       const RowOptions& options_ = {})

@@ -59,8 +59,8 @@ GstStructure* make_stats(GstCudaVideoFilter* self);
 void count_frame(GstCudaVideoFilter* self, bool passed);
 // Stores the backend that filters from now on. With `say`, posts an info message about it.
 void keep_backend(GstCudaVideoFilter* self, bool say);
-// Posts an info message about the backend, with details. Takes the text, which GLib has allocated,
-// because the message may be about memory that has run out.
+// Posts an info message about the backend, with details. Takes the text, which is GLib's: a
+// std::string would throw if the message is about memory that has run out.
 void post_backend(GstCudaVideoFilter* self, gchar* text);
 
 }  // namespace gstvf

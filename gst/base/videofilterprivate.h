@@ -84,7 +84,7 @@ bool is_identity(GstCudaVideoFilter* self);
 // Returns the property cuda-device-id.
 int device_wanted(GstCudaVideoFilter* self);
 
-// Functions of the class that videofiltercaps.cpp implements.
+// videofiltercaps.cpp implements these functions of the class.
 gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps);
 gboolean get_unit_size(GstBaseTransform* trans, GstCaps* caps, gsize* size);
 gboolean transform_size(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
@@ -98,7 +98,7 @@ gboolean transform_meta(GstBaseTransform* trans, GstBuffer* outbuf, GstMeta* met
 
 // Drops the plans of a stateful filter: the next frame does not follow the previous one.
 void forget_frames(GstCudaVideoFilter* self);
-// The next frame is as the first one, for the whole element.
+// Makes the whole element treat the next frame as its first one.
 void restart_frames(GstCudaVideoFilter* self);
 
 }  // namespace gstvf

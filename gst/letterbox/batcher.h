@@ -82,7 +82,8 @@ class Batcher {
   GstClockTime latency_ = 0;
   guint64 serial_ = 0;
   bool negotiated_ = false, refused_ = false, adopted_ = false, discont_ = true;
-  // The format of the first frames, which the size of batches follows if the caps behind name none.
+  // The format of the first frames. If the caps downstream name no size, the rows have that of
+  // these frames.
   std::shared_ptr<const Format> first_;
   bool first_in_cuda_ = false;
   GstClockTime last_pts_ = 0;

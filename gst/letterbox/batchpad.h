@@ -29,8 +29,8 @@ struct HeldFrame {
   void release();
 };
 
-// Is the state of a pad. It belongs to the element's streaming thread, except the waiting frames,
-// the counters and the settings.
+// Holds the state of a pad. It belongs to the element's streaming thread, except the waiting
+// frames, the counters and the settings.
 class BatchPad {
  public:
   BatchPad() = default;
@@ -44,7 +44,7 @@ class BatchPad {
   std::shared_ptr<const StreamEvents> events;
   guint stream = 0;
   bool live = false;  // the source is live, so frames come at their times
-  // Whether the caps that came last cannot be used. Then all frames are dropped.
+  // Tells whether the caps that came last cannot be used. Then all frames are dropped.
   bool refused() const { return caps && !format; }
   gint64 period = 0;        // time between frames in microseconds; 0 if unknown
   gint64 last_arrival = 0;  // of the newest frame
@@ -65,9 +65,10 @@ class BatchPad {
   // Locked while a frame goes from the pad's queue to the waiting frames, and by a flush of both.
   std::mutex taking;
 
-  // The pad's own function, which follows arrives().
+  // The pad's own function. It is called after arrives().
   GstPadChainFunction chain = nullptr;
-  // Notes when a frame has come. The streaming thread takes it later if it is pushing a batch.
+  // Notes when a frame has come, because the streaming thread takes it later if it is pushing a
+  // batch.
   void arrives(GstBuffer* buffer);
   // The pad has refused the frame that has come last.
   void did_not_arrive(GstBuffer* buffer);

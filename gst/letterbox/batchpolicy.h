@@ -37,9 +37,9 @@ struct BatchMoment {
 // Belongs to the streaming thread.
 class BatchPolicy {
  public:
-  // The settings, and the number of rows of a batch.
+  // Sets the settings, and the number of rows of a batch.
   void configure(const BatchSettings& settings, size_t rows);
-  // The next batch has nothing to do with the former ones.
+  // Makes the next batch independent of the former ones.
   void reset() { end_ = GST_CLOCK_TIME_NONE; }
 
   // Tells whether a pad takes another frame from its queue now. Otherwise upstream waits.

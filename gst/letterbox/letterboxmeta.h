@@ -16,9 +16,9 @@ void register_letterbox_meta();
 // Writes the meta, replacing one that is there. The buffer must be writable.
 void set_letterbox_meta(GstBuffer* buffer, const vf::LetterboxGeometry& geometry);
 
-// Copies `meta` of a frame to the output, which is video or not. Moves it with the picture if it
-// says where something is. Returns the result for transform_meta, or nothing if the base class is
-// to decide.
+// Copies `meta` of a frame to the output, which is video if `to_video`. Moves it with the picture
+// if it says where something is. Returns the result for transform_meta, or nothing if the base
+// class is to decide.
 std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf, bool to_video,
                               const vf::LetterboxGeometry& geometry);
 

@@ -20,7 +20,7 @@ namespace gstvf {
 // Lists originals whose frames have not arrived yet, in order. Any thread may use it.
 class Originals {
  public:
-  // The list is reference counted, and a boxed type for events.
+  // The list is reference counted, and has a boxed type so that events can hold it.
   static Originals* make(GstCaps* caps, guint maximum);
   static Originals* ref(Originals* originals);
   static void unref(Originals* originals);
@@ -28,8 +28,8 @@ class Originals {
 
   // Returns the caps of all originals.
   GstCaps* caps() const { return caps_; }
-  // Adds an original and takes a reference. Drops the oldest one if there are more than `most` (0:
-  // no limit).
+  // Adds an original and takes a reference. Drops the oldest one if there are more than the
+  // `maximum` of make() (0: no limit).
   void add(guint64 serial, GstBuffer* buffer);
   // Takes the oldest original with a number below `serial` out of the list (a full reference), or
   // returns null.
@@ -57,7 +57,7 @@ class Originals {
   bool closed_ = false;
 };
 
-// Is the complete GstCudaLetterboxOriginalMeta, with its private fields.
+// Describes the complete GstCudaLetterboxOriginalMeta, with its private fields.
 struct OriginalMeta {
   GstCudaLetterboxOriginalMeta base;
   guint64 serial;

@@ -18,13 +18,13 @@ struct LetterboxSettings : vf::LetterboxParams {
   // order.
   vf::LetterboxParams params(bool tensor, vf::ColorFormat* to) const;
 
-  // Tells whether both make the same of a picture.
+  // Tells whether both give the same result for every picture.
   bool operator==(const LetterboxSettings& other) const;
 
   // Call this from class_init. `geometry_changed` is called after changes of settings that the
   // geometry depends on, and `stride_changed` after changes of the stride, on which the output's
-  // size also depends. If it is null, the output's size is fixed: then there is no property stride,
-  // and originals are kept in any case.
+  // size also depends. If `stride_changed` is null, the output's size is fixed: then there are no
+  // properties stride and keep-original, and originals are always kept.
   static void install(GObjectClass* klass, LetterboxSettings* (*settings_of)(GObject*),
                       void (*geometry_changed)(GObject*), void (*stride_changed)(GObject*));
 };

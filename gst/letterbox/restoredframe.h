@@ -1,4 +1,4 @@
-// Goes back from a letterboxed frame to its original, with what a network found in it.
+// Restores the original of a letterboxed frame, with what a network found in the latter.
 #pragma once
 
 #include <gst/gst.h>
@@ -27,8 +27,8 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
                    const vf::LetterboxGeometry& back);
 
 // Returns the original of a frame (taken), whose meta is `meta`, with the metas and times of the
-// frame: full and writable. It is the same buffer if nobody else holds it, else another one with
-// its memory. If the frame is video, tensors of networks come along.
+// frame, as a full reference to a writable buffer. It is the same buffer if nobody else holds it,
+// else another one with its memory. If the frame is video, tensors of networks are copied too.
 GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
                          bool is_video);
 

@@ -20,7 +20,7 @@ struct StreamOutput {
   bool ended = false;             // the end was sent
   std::vector<GstEvent*> events;  // the sticky events that were sent, as references
 
-  // Sends the events that the pad has not got yet, with the caps behind the first.
+  // Sends the events that the pad has not got yet. The caps come second, after stream-start.
   void send_events(const StreamEvents& next, GstCaps* next_caps);
   void forget_events();
   // Sends the end, unless it was the last thing that was sent.

@@ -8,7 +8,7 @@
 
 namespace gstvf {
 
-// Areas of one text, in pixels or in shares of the frame.
+// Holds the areas of one text, in pixels or in percent of the frame.
 struct Areas {
   struct Area {
     bool in_shares;  // coordinates are percent of the frame's width and height

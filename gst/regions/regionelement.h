@@ -30,7 +30,7 @@ struct RegionState {
   RegionFrames regions;  // the streaming thread's
 };
 
-// `make_whole` makes the plan for all of a frame, of the params in Settings::filter_for.
+// `make_whole` makes the plan for whole frames, from the params that Settings::filter_for returns.
 template <class Element, class Settings, auto make_whole>
 class RegionElement {
  public:

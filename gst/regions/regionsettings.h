@@ -29,7 +29,8 @@ GType regions_type();
 GType region_shape_type();
 GType on_missing_type();
 
-// Whether frames can have such regions at all, with the version of GStreamer built for.
+// Tells whether frames can have such regions at all, with the version of GStreamer that this build
+// is for.
 bool can_be_found(GstCudaVideoFilterRegions regions);
 // Says why `regions` cannot have this value; empty if it can.
 std::string refuse_regions(GObject* object, const GValue* value);
@@ -52,7 +53,7 @@ struct RegionSettings : vf::RegionParams {
   bool hold_follow = true;
   vf::OnMissing on_missing = vf::OnMissing::pass;
 
-  // From class_init.
+  // Call this from class_init.
   template <class S>
   static void install_regions(GObjectClass* klass, S* (*settings_of)(GObject*)) {
     install_properties<S>(
@@ -108,7 +109,7 @@ struct RegionSettings : vf::RegionParams {
 // Returns the nanoseconds for which frames wait. They wait for a detector's results only.
 GstClockTime look_ahead_of(const RegionSettings& settings);
 
-// For an element's make_plan: a plan of regions with these settings.
+// Makes a plan of regions with these settings, for an element's make_plan.
 vf::Status make_regions(vf::Queue& queue, const Format& format, const RegionSettings& settings,
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan);
@@ -133,7 +134,8 @@ class RegionFrames {
   // the motion that the plan has measured. The second field has the boxes of the first one.
   vf::Status prepare(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan);
 
-  // Objects and areas in the last frame, and objects that were not found in it but are held.
+  // These count the objects and areas in the last frame, and the objects that were not found in it
+  // but are held.
   guint objects() const { return guint(tracker_.objects() + areas_.list.size()); }
   guint held() const { return guint(tracker_.objects() - tracker_.found()); }
 
@@ -157,7 +159,7 @@ class RegionFrames {
   GstClockTime last_ = GST_CLOCK_TIME_NONE;  // time of the last frame that had one
   gint64 since_last_ = 0;                    // nanoseconds counted for the frames after it
   GstClockTime clock_ = 0;                   // nanoseconds that have passed with all frames
-  gint64 since_arrival_ = 0;                 // of them, since the last frame arrived
+  gint64 since_arrival_ = 0;                 // nanoseconds since the last frame arrived
   gint64 frame_ = 0;                         // nanoseconds from frame to frame; 0: not known
 };
 

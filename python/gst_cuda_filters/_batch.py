@@ -132,7 +132,7 @@ class Row:
 
 
 class Batch:
-    """Is the result of batch_of()."""
+    """Holds a batch, as batch_of() returns it."""
 
     __slots__ = ("tensor", "rows", "_keep")
 

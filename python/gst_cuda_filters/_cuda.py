@@ -260,8 +260,8 @@ class CudaMapping(Mapping):
 
     memory: int
     _device: int | None
-    # Holds the consumers' work: contexts, with a stream, or 0 for all streams. Adding to a set is
-    # one step.
+    # Holds the consumers' work as pairs of a context and a stream, or 0 for all streams. Adding to
+    # a set is one step.
     users: set[tuple[int, int]]
 
     def __init__(self, buffer: int, memory: int, readonly: bool = True) -> None:
@@ -281,8 +281,8 @@ class CudaMapping(Mapping):
         _release.put(functools.partial(_finish, waits, self.buffer))
 
     def _waits(self) -> list[tuple[int, int]]:
-        """Returns the consumers' unfinished work: contexts, with an event, or 0 to wait for the
-        whole context."""
+        """Returns the consumers' unfinished work as pairs of a context and an event, or 0 to wait
+        for the whole context."""
         cuda = driver()
         waits = []
         for context, stream in self.users:

@@ -92,7 +92,7 @@ class _Structures(list):
 
 
 def _delete(address: int, exports: dict[int, Any] = _exports) -> None:
-    """Is the deleter, which consumers call from any thread."""
+    """Deletes a structure. Consumers call this from any thread."""
     known = exports.pop(address, None)
     if known:
         known[1].append(address)
@@ -100,13 +100,13 @@ def _delete(address: int, exports: dict[int, Any] = _exports) -> None:
 
 def _drop(capsule: int, is_valid: Any = _capsule_is_valid, pointer: Any = _capsule_pointer,
           delete: Any = _delete, name: bytes = _NAME[False]) -> None:
-    """Is the destructor of a capsule. A consumed capsule has another name by then."""
+    """Destroys a capsule. A capsule that a consumer has used has another name by then."""
     if is_valid(capsule, name):
         delete(pointer(capsule, name))
 
 
-# The destructor gets the address of a capsule without references, which py_object would take a
-# reference of.
+# The destructor gets the address of a capsule: py_object would take a reference, although the
+# capsule has none left.
 _Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
 _drop_callback = {
     False: _Destructor(_drop),

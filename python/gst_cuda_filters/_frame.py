@@ -247,7 +247,7 @@ def letterbox_of(buffer: int) -> Letterbox | None:
 
 
 class _OnBuffer:
-    """Is the common part of frames and tensors."""
+    """Holds what frames and tensors have in common."""
 
     __slots__ = ()
     _mapping: Mapping
@@ -294,13 +294,13 @@ class _OnBuffer:
 
 
 class Tensor(Array, _OnBuffer):
-    """Is the result of tensor()."""
+    """Holds a tensor, as tensor() returns it."""
 
     __slots__ = ()
 
 
 class Frame(_OnBuffer):
-    """Is the result of frame()."""
+    """Holds a video frame, as frame() returns it."""
 
     __slots__ = ("_mapping", "_layout", "_base", "_places", "_planes", "__weakref__")
 
@@ -316,7 +316,7 @@ class Frame(_OnBuffer):
 
     @property
     def format(self) -> str:
-        """GStreamer's name of it, "NV12" for one."""
+        """GStreamer's name of the format, for example "NV12"."""
         return self._layout.format
 
     @property

@@ -78,8 +78,9 @@ def on_batch(element: Any, function: Callable[[_batch.Batch], Any]) -> None:
 
     The function may attach boxes to the rows. It runs in the streaming thread, and the next batch
     waits for it. If it raises an exception, that is printed, the batch is dropped, and the element
-    posts an error message. Import PyTorch before the pipeline plays: if the function imports it
-    first, it keeps the state of a thread that Python forgets after the call, and may crash.
+    posts an error message. Import PyTorch before the pipeline plays: if the function is the
+    first to import it, PyTorch keeps the state of a thread that Python forgets after the call, and
+    may crash.
 
     Needs PyGObject.
     """

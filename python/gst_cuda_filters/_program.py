@@ -1,4 +1,4 @@
-"""What the programs share: PyGObject's GStreamer, failures with a text for the user, and signals."""
+"""Holds what the programs share: PyGObject's GStreamer, failures with a text for the user, and signals."""
 import contextlib
 import ctypes
 import signal

@@ -1,8 +1,8 @@
 """Runs a thread that releases objects once others are done with them.
 
-Others are the GPU, whose work this thread waits for, and GStreamer, which may free a memory that
-wraps an array in any of its threads. Such a thread must not need the interpreter: it runs only C
-functions, which put a word into a queue.
+The others are the GPU, whose work this thread waits for, and GStreamer, which may free a memory
+that wraps an array in any of its threads. Such a thread must not need the interpreter: it runs only
+C functions, which put a word into a queue.
 """
 from __future__ import annotations
 

@@ -6,8 +6,9 @@
 # (build-quick/) without CUDA's compiler and without sanitizers, and a sample of each table of
 # cases. The CUDA kernels run on the emulated device.
 #
-# With TESTs, which are Meson's names or (from Meson 1.2 on) patterns of them, runs only those of
-# build/ and builds what they need.
+# With TESTs, which are Meson's names or (from Meson 1.2 on) patterns of them, runs only those, of
+# build/ or with --quick of build-quick/, and builds only what they need. `meson test --list` in that
+# folder prints the names.
 #
 # First installs missing packages (see scripts/setup.sh). Two builds are tested: build/ as a user
 # has it, with the CUDA backend if nvcc is installed, and build-sanitize/ with only the CPU backend,
@@ -31,6 +32,9 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 [ $# != 1 ] || die "usage: ${0##*/} [--quick] [MESON OPTION...] [-- TEST...]" 2
 tests=("${@:2}")
+# `meson test` builds what TESTs need.
+targets=()
+[ ${#tests[@]} = 0 ] || targets=(-- build.ninja)
 
 # Meson uses ccache if it is installed: a build of the same sources then takes seconds.
 wants_tests='
@@ -83,6 +87,15 @@ run_tests() {
   logs+=("$label=$folder/meson-logs/testlog.json")
 }
 
+# check_names FOLDER: ends with a message if a build has no test of a name. Meson ignores such a name.
+check_names() {
+  local name known
+  known=$(meson test -C "$1" --list 2>/dev/null)
+  for name in "${tests[@]}"; do
+    [[ $name == *[*?[:]* ]] || grep -q " / $name\$" <<<"$known" || die "${1##*/} has no test $name"
+  done
+}
+
 # without SETS: prints the option for a build without these of Highway's instruction sets, and without
 # those that differ from others only in the width of vectors or in a few instructions
 without() { printf '%s' "-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL|HWY_SVE_256|HWY_SVE2_128$1)"; }
@@ -92,13 +105,15 @@ if [ -n "$quick" ]; then
   # than a third of the time.
   few=$(without '|HWY_AVX3|HWY_SVE|HWY_SVE2|HWY_RVV')
   build "$root/build-quick" -Dquick-tests=true -Dcuda=disabled -Dbench=disabled -Doptimization=1 \
-    "-Dcpp_args=$few" "${cpu_options[@]}"
-  run_tests quick "$root/build-quick" --no-rebuild "${tests[@]}"
+    "-Dcpp_args=$few" "${cpu_options[@]}" "${targets[@]}"
+  check_names "$root/build-quick"
+  run_tests quick "$root/build-quick" "${tests[@]}"
   exec "$root/tests/count.py" "${logs[@]}"
 fi
 
 if [ ${#tests[@]} -gt 0 ]; then
-  build "$root/build" "${options[@]}" -- build.ninja
+  build "$root/build" "${options[@]}" "${targets[@]}"
+  check_names "$root/build"
   run_tests build "$root/build" "${tests[@]}"
   exec "$root/tests/count.py" "${logs[@]}"
 fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes docs/reference.md: the properties, pads and formats that gst-inspect-1.0 prints for every element.
 
-  scripts/reference.py PLUGIN > docs/reference.md
-  scripts/reference.py --check docs/reference.md PLUGIN
+  scripts/reference.py PLUGIN
+  scripts/reference.py --check PLUGIN
       compares the page with what gst-inspect-1.0 prints, and shows the differences
 
-PLUGIN is the built libgstcudafilters.so. The page is made with GStreamer 1.22 and the CUDA backend. Formats and
-properties depend on the version, so the check ends with status 77 for another one. If the plugin was built
-without CUDA, the check leaves out the formats in CUDA memory.
+PLUGIN is the built libgstcudafilters.so. Formats and properties depend on GStreamer's version. With another one than
+1.22, the page stays as it is, and the check ends with status 77. If the plugin was built without CUDA, the page keeps
+its rows about CUDA memory, and the check leaves them out. The rows of a new element then need a build with CUDA.
 """
 import difflib
 import os
@@ -18,7 +18,9 @@ import sys
 import tempfile
 
 GSTREAMER = '1.22'
-PRESETS = pathlib.Path(__file__).resolve().parent.parent / 'gst' / 'presets'
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / 'docs' / 'reference.md'
+PRESETS = ROOT / 'gst' / 'presets'
 # Every GstObject has these properties.
 INHERITED = ('name', 'parent')
 # GstAggregator documents these properties of every aggregator.
@@ -273,9 +275,9 @@ def page(plugin):
 
 def main():
     arguments = sys.argv[1:]
-    check = arguments[:1] == ['--check'] and arguments[1:2]
+    check = arguments[:1] == ['--check']
     if check:
-        del arguments[:2]
+        del arguments[0]
     if len(arguments) != 1 or arguments[0].startswith('-'):
         sys.exit(__doc__)
     folder = pathlib.Path(arguments[0]).resolve().parent
@@ -286,23 +288,41 @@ def main():
         run(arguments[0], check)
 
 
+def about_cuda(row):
+    return '(memory:CUDAMemory)`' in row
+
+
+def with_cuda_rows(made, kept):
+    """Returns the lines `made` without CUDA, with the rows about CUDA memory that `kept` has."""
+    others = [i for i, row in enumerate(kept) if not about_cuda(row)]
+    lines = []
+    for _, first, end, first_made, end_made in difflib.SequenceMatcher(
+            None, [kept[i] for i in others], made, autojunk=False).get_opcodes():
+        rows = [kept[others[i - 1] + 1 if i else 0:others[i]] for i in range(first, end)]
+        new = made[first_made:end_made]
+        for i in range(max(len(rows), len(new))):
+            lines += (rows[i] if i < len(rows) else []) + new[i:i + 1]
+    return lines
+
+
 def run(plugin, check):
-    if check and f'version {GSTREAMER}.' not in inspect('--version'):
+    if f'version {GSTREAMER}.' not in inspect('--version'):
         print(f'the page is made with GStreamer {GSTREAMER}')
-        sys.exit(77)
-    made = page(plugin)
+        sys.exit(77 if check else 1)
+    made = page(plugin).splitlines()
+    kept = PAGE.read_text(encoding='utf-8').splitlines()
+    without_cuda = not any(map(about_cuda, made))
     if not check:
-        sys.stdout.write(made)
+        if without_cuda:
+            made = with_cuda_rows(made, kept)
+        PAGE.write_text('\n'.join(made) + '\n', encoding='utf-8')
         return
-    path = pathlib.Path(check[0])
-    kept = path.read_text(encoding='utf-8').splitlines()
-    if 'memory:CUDAMemory' not in made:
-        kept = [line for line in kept if '(memory:CUDAMemory)`' not in line]
-    difference = list(difflib.unified_diff(kept, made.splitlines(), str(path), 'gst-inspect-1.0',
-                                           lineterm='', n=0))
+    if without_cuda:
+        kept = [row for row in kept if not about_cuda(row)]
+    difference = list(difflib.unified_diff(kept, made, str(PAGE), 'gst-inspect-1.0', lineterm='', n=0))
     if difference:
         print(*difference, sep='\n')
-        sys.exit(f'{path} is stale: scripts/reference.py {plugin} > {path}')
+        sys.exit(f'{PAGE} is stale: scripts/reference.py {plugin}')
 
 
 if __name__ == '__main__':

@@ -19,6 +19,7 @@ Status make_foo(Queue& queue, const Layout& layout, const FooParams& params, Pla
   const auto fill = [&](FooTask& task) {
     task.layout = layout;
     task.placement = placement;
+    task.strength = params.strength;
     task.scale.strength = float(params.strength / 9);
     task.scale.shift = layout.shift;
     if (layout.type != Type::f32) task.scale.highest = float(max_code(layout));

@@ -7,6 +7,7 @@
 
 namespace vf {
 
+// What the backends compute with. The reference computes from the layout and from `strength`.
 struct FooScale {
   float strength = 0;  // for each of the nine samples of the window: strength / 9
   float highest = 0;   // largest code of an integer component
@@ -16,6 +17,7 @@ struct FooScale {
 struct FooTask {
   Layout layout;
   Placement placement = Placement::separate;
+  double strength = 0;
   FooScale scale;
   uint8_t channels[kMaxPlanes] = {};  // bit c set: channel c is filtered, else copied
 };

@@ -76,7 +76,7 @@ void foo_cases(Context& context) {
 
   const Layout gray = packed_layout(Type::u8, 1, 8, 8);
   refused(context, "a negative strength", gray, -0.1, "strength is -0.1");
-  refused(context, "a strength too large", gray, 2.1, "strength is 2.1");
+  refused(context, "too large a strength", gray, 2.1, "strength is 2.1");
   refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), 1, "s16");
 }
 

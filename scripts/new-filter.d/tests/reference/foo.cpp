@@ -31,7 +31,7 @@ class ReferenceFoo final : public Plan {
       for (int i = -1; i <= 1; i++)
         sum += read(src, p, reference_border_index(x + i, l.width, Border::replicate),
                     reference_border_index(y + j, l.height, Border::replicate), c);
-    const double value = sample + task_.scale.strength * (9 * sample - sum);
+    const double value = sample + task_.strength * (sample - sum / 9);
     if (src.layout.type == Type::f32) return value;
     return std::min(value, double(max_code(src.layout)) * (1 << src.layout.shift));
   }

@@ -33,7 +33,7 @@ export GST_PLUGIN_FEATURE_RANK=nvjpegdec:NONE
 script_of() {
   local script=$root/pipelines/${1#cuda}.sh out=$work/out file name
   if [ ! -x "$script" ]; then
-    fail "$1 has a pipeline"
+    fail "$1 has a pipeline: there is no pipelines/${script##*/}"
     return
   fi
   check "${script##*/}" "$script" "$clip" "$out"

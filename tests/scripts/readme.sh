@@ -87,6 +87,11 @@ leaves_nothing() {
   fi
 }
 for element in $(elements); do
+  if grep -qF "**\`$element\`**" "$root/README.md"; then
+    pass "README.md describes $element"
+  else
+    fail "README.md describes $element: it has no **\`$element\`**"
+  fi
   parallel leaves_nothing "$element" ''
   parallel leaves_nothing "$element" '! video/x-raw,width=0,height=0'
 done

@@ -1,25 +1,38 @@
-// Measures what a detector's faults show of faces. Paths of faces are made up, so that each face is
-// known in each frame. Results are made from them, with faults: a face is found late, missed at
-// random or in bursts, and its box is a tenth off. A RegionTracker decides what is filtered, as in
-// the elements, and the pixels of faces that no region covers are counted. Those of faces that have
-// not been found yet are also counted apart: without a look-ahead, no tracker can hide them.
+// Measures what a detector's faults show of faces. Cut-outs move over other clips, so that each
+// face is known in each frame: it appears suddenly, walks, turns, crosses another one, passes
+// behind something, or leaves and comes back. Results are made from the truth, with faults: a face
+// is found late, missed at random or in bursts, and its box is a tenth off. A RegionTracker decides
+// what is filtered, as in the elements, and the pixels of faces that no region covers are counted.
+// Those of faces that have not been found yet are also counted apart: without a look-ahead, no
+// tracker can hide them. leaks.sh fetches the material.
 //
-//   leaks [--clips N] [--seed N] [--look-ahead MS] [--hold MS] [--interpolate 0|1] [--follow 0|1]
+//   leaks [OPTION VALUE]... --clip PATTERN... --cutout FILE[,X,Y,WIDTH,HEIGHT]...
 //
-// Held regions follow the motion of pictures, which are drawn in frames where a region is held: each
-// face has a texture of its own and moves over a background that stands still.
+//   --clips N         how many clips are composed (48)
+//   --seed N          of the paths and of the faults (1)
+//   --look-ahead MS   of the last two columns (500)
+//   --hold MS         of all columns (500)
+//   --save FOLDER     writes every tenth frame of the first six clips, with the regions of the last
+//                     column, for the fault of which --fault gives the number (7)
 //
-// A face is the ellipse in its box. Frames are 1280x720, 25 a second, with two faces of 60 to 160
-// pixels that move by up to a tenth of their width per frame. Regions grow by 0.3.
+// PATTERN names the frames of a clip, such as frames/%03d.png from 001 on. A cut-out is a picture
+// with an alpha, or the ellipse in a rectangle of a picture. A face is what its alpha covers by
+// more than a half. A clip has 10 seconds of 25 frames each and two faces of a twelfth to two
+// ninths of the frame's height, which move by up to a tenth of their size per frame. Regions grow
+// by 0.3.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <opencv2/core.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "filters/motion.h"
 #include "filters/region_motion.h"
 #include "filters/region_tracker.h"
 
@@ -31,9 +44,10 @@ void check(const vf::Status& status) {
   std::exit(1);
 }
 
-constexpr int kWidth = 1280, kHeight = 720, kFrames = 250, kFaces = 2;
+constexpr int kFrames = 250, kFaces = 2;
 constexpr int64_t kMs = 1000000, kFrame = 40 * kMs;
 constexpr double kExpand = 0.3;
+constexpr int kStep = 2;  // one sample in so many pixels and rows is counted
 
 using Random = std::mt19937_64;
 
@@ -41,42 +55,246 @@ double between(Random& random, double least, double most) {
   return std::uniform_real_distribution<double>(least, most)(random);
 }
 
-struct Face {
-  double x, y, size;  // its centre and its width and height in pixels
-  bool there;
+// Where a cut-out is, in pixels, and how it is turned.
+struct Pose {
+  bool there = false;
+  double x = 0, y = 0, size = 0;  // its centre, and the root of its box's area
+  double angle = 0;               // radians
+  double across = 1;              // its width is this share, and mirrored if that is negative
 };
+using Path = std::vector<Pose>;
 
-// The places of one face in all frames of a clip.
-using Path = std::vector<Face>;
+enum class Way { appears, walks, turns, crosses, behind, comes_back };
+constexpr int kWays = 6;
 
-enum class Way { walks, turns, comes_back, crosses };
-
-// Makes the path of a face that appears suddenly, moves, and is gone before the end or stays.
-Path make_path(Random& random, Way way, const Path* other) {
-  const double size = between(random, 60, 160), speed = between(random, 0, 0.1) * size;
-  const int first = int(between(random, 20, 80)), last = int(between(random, 180, 300));
-  double x = between(random, size, kWidth - size), y = between(random, size, kHeight - size);
-  double angle = between(random, 0, 2 * M_PI);
-  if (way == Way::crosses && other) {
-    // Both are at the same place halfway.
-    const Face& meets = (*other)[kFrames / 2];
-    x = meets.x - std::cos(angle) * speed * (kFrames / 2 - first);
-    y = meets.y - std::sin(angle) * speed * (kFrames / 2 - first);
+// Makes the path of a face. `other` is the path of the face before it in this clip, or null.
+Path make_path(Random& random, Way way, cv::Size frame, const Path* other) {
+  const double size = frame.height * between(random, 1 / 12.0, 2 / 9.0);
+  const double speed = between(random, 0.01, 0.1) * size;
+  const double step = between(random, 8, 14), bob = between(random, 0, 0.04) * size;
+  const double turning = between(random, 0.01, 0.05);  // of the head, per frame
+  const bool from_left = other ? (*other)[0].x > 0 : between(random, 0, 1) < 0.5;
+  int first = int(between(random, 10, 60)), last = kFrames;
+  double angle = between(random, -0.3, 0.3), x, y = between(random, 0.25, 0.75) * frame.height;
+  if (way == Way::appears) {
+    x = between(random, 0.1, 0.9) * frame.width;
+    last = int(between(random, 150, 300));
+    angle = between(random, 0, 2 * M_PI);
+  } else {
+    x = from_left ? -size : frame.width + size;
+    if (!from_left) angle += M_PI;
   }
+  if (way == Way::crosses && other) {
+    // Both are at the same place when the other one is in the middle.
+    int meets = 0;
+    while (meets < kFrames - 1 && std::abs((*other)[size_t(meets)].x - frame.width / 2.0) > 20)
+      meets++;
+    const Pose& p = (*other)[size_t(meets)];
+    first = std::max(0, meets - int(std::abs(p.x - x) / (std::abs(std::cos(angle)) * speed)));
+    y = p.y - std::sin(angle) * speed * (meets - first);
+  }
+  int away = 0;  // frames until it comes back
   Path path(kFrames);
+  path[0].x = from_left ? 1 : -1;
   for (int t = 0; t < kFrames; t++) {
-    path[size_t(t)] = {x, y, size, t >= first && t < last};
-    if (t < first) continue;
-    if (way == Way::turns) angle += between(random, -0.25, 0.25);
-    if (way == Way::comes_back && (t - first) % 40 == 39) angle += M_PI;
+    if (t < first || t >= last) continue;
+    Pose& p = path[size_t(t)];
+    p = {true, x, y + bob * std::sin(2 * M_PI * t / step), size, 0, 1};
+    if (way == Way::turns) {
+      p.angle = 0.4 * std::sin(turning * 3 * t);
+      // A head that turns round is seen from its side in between.
+      const double c = std::cos(turning * 2 * t);
+      p.across = std::copysign(std::max(std::abs(c), 0.5), c);
+      angle += between(random, -0.25, 0.25);
+    }
+    if (away > 0 && --away > 0) continue;
     x += std::cos(angle) * speed;
     y += std::sin(angle) * speed;
-    // A face that comes to the edge turns back there.
-    if (way != Way::crosses && (x < 0 || x > kWidth)) angle = M_PI - angle;
-    if (way != Way::crosses && (y < 0 || y > kHeight)) angle = -angle;
+    const bool in_x = x > 0 && x<frame.width, in_y = y> 0 && y < frame.height;
+    if (way == Way::comes_back && t > first + 10 &&
+        std::abs(x - frame.width / 2.0) > frame.width / 2.0 + size * 0.8 && away == 0) {
+      away = int(between(random, 5, 50));
+      angle = M_PI - angle;
+    } else if (way == Way::comes_back && in_x && (t - first) % 80 == 79) {
+      angle += M_PI;
+    } else if ((way == Way::turns || way == Way::appears) && !in_x) {
+      angle = x > 0 ? M_PI - between(random, -0.5, 0.5) : between(random, -0.5, 0.5);
+    }
+    if (!in_y && (y > 0) == (std::sin(angle) > 0)) angle = -angle;
   }
   return path;
 }
+
+struct Cutout {
+  cv::Mat luma, alpha;  // floats; luma from 0 to 255 is multiplied by alpha, from 0 to 1
+};
+
+Cutout load_cutout(const std::string& text) {
+  const std::string file = text.substr(0, text.find(','));
+  cv::Mat picture = cv::imread(file, cv::IMREAD_UNCHANGED), alpha;
+  cv::Rect part;
+  const bool ellipse = std::sscanf(text.c_str() + file.size(), ",%d,%d,%d,%d", &part.x, &part.y,
+                                   &part.width, &part.height) == 4;
+  if (picture.empty() || (!ellipse && picture.channels() != 4)) {
+    std::fprintf(stderr, "%s is no picture with an alpha\n", file.c_str());
+    std::exit(1);
+  }
+  if (ellipse) {
+    picture = picture(part);
+    alpha = cv::Mat::zeros(picture.size(), CV_8U);
+    cv::ellipse(alpha,
+                cv::RotatedRect({part.width / 2.f, part.height / 2.f}, cv::Size2f(part.size()), 0),
+                255, cv::FILLED, cv::LINE_AA);
+  } else {
+    cv::extractChannel(picture, alpha, 3);
+    part = cv::boundingRect(alpha > 127);
+    picture = picture(part), alpha = alpha(part);
+  }
+  // A cut-out is never shown larger.
+  const double shrink = std::min(1.0, 256 / std::sqrt(double(part.area())));
+  cv::Mat luma;
+  cv::cvtColor(picture, luma, picture.channels() == 4 ? cv::COLOR_BGRA2GRAY : cv::COLOR_BGR2GRAY);
+  Cutout c;
+  luma.convertTo(luma, CV_32F);
+  alpha.convertTo(alpha, CV_32F, 1 / 255.0);
+  cv::resize(luma.mul(alpha), c.luma, {}, shrink, shrink, cv::INTER_AREA);
+  cv::resize(alpha, c.alpha, {}, shrink, shrink, cv::INTER_AREA);
+  return c;
+}
+
+std::vector<cv::Mat> load_clip(const std::string& pattern) {
+  std::vector<cv::Mat> frames;
+  for (int i = 1; i <= kFrames; i++) {
+    const std::string name = cv::format(pattern.c_str(), i);
+    const cv::Mat frame =
+        cv::haveImageReader(name) ? cv::imread(name, cv::IMREAD_GRAYSCALE) : cv::Mat();
+    if (frame.empty()) break;
+    frames.push_back(frame);
+  }
+  if (frames.empty()) {
+    std::fprintf(stderr, "%s has no frames\n", pattern.c_str());
+    std::exit(1);
+  }
+  return frames;
+}
+
+// What is known of a face in a frame.
+struct Truth {
+  cv::Rect box;           // what of it lies in the frame
+  int all = 0, seen = 0;  // samples of it that lie in the frame or outside, and that are seen
+};
+
+// A composed clip. Each face has a number from 1 on in `labels`, where it is seen.
+struct Clip {
+  cv::Size size;
+  std::vector<cv::Mat> pictures;  // only those that are saved
+  std::vector<cv::Mat> labels;    // one sample in kStep x kStep pixels
+  std::vector<std::vector<Truth>> truth;
+  std::vector<std::vector<vf::MotionVector>> fields;  // since the frame before
+};
+
+// Draws a cut-out into `frame`, and its number into `labels`.
+Truth draw(const Cutout& c, const Pose& pose, int number, cv::Mat* frame, cv::Mat* labels) {
+  Truth truth;
+  if (!pose.there) return truth;
+  const double scale = pose.size / std::sqrt(double(c.luma.total()));
+  const double cos = std::cos(pose.angle) * scale, sin = std::sin(pose.angle) * scale;
+  const int reach = int(pose.size * 1.6) + 2;
+  const cv::Rect all(int(pose.x) - reach, int(pose.y) - reach, 2 * reach, 2 * reach);
+  const double cx = c.luma.cols / 2.0, cy = c.luma.rows / 2.0;
+  const double a = cos * pose.across, b = -sin, d = sin * pose.across, e = cos;
+  const cv::Mat move = (cv::Mat_<double>(2, 3) << a, b, pose.x - all.x - a * cx - b * cy, d, e,
+                        pose.y - all.y - d * cx - e * cy);
+  cv::Mat luma, alpha;
+  cv::warpAffine(c.luma, luma, move, all.size(), cv::INTER_AREA);
+  cv::warpAffine(c.alpha, alpha, move, all.size(), cv::INTER_AREA);
+  const cv::Mat inside = alpha > 0.5f;
+  cv::Rect box = cv::boundingRect(inside);
+  box.x += all.x, box.y += all.y;
+  const cv::Rect whole({0, 0}, frame->size());
+  truth.box = box & whole;
+  truth.all = cv::countNonZero(inside) / (kStep * kStep);
+  const cv::Rect part = all & whole;
+  for (int y = part.y; y < part.y + part.height; y++)
+    for (int x = part.x; x < part.x + part.width; x++) {
+      const float share = alpha.at<float>(y - all.y, x - all.x);
+      uint8_t& p = frame->at<uint8_t>(y, x);
+      p = uint8_t(std::clamp(p * (1 - share) + luma.at<float>(y - all.y, x - all.x), 0.f, 255.f));
+      if (share > 0.5f && x % kStep == 0 && y % kStep == 0)
+        labels->at<uint8_t>(y / kStep, x / kStep) = uint8_t(number);
+    }
+  return truth;
+}
+
+Clip compose(Random& random, Way way, const std::vector<cv::Mat>& background,
+             const std::vector<Cutout>& cutouts, bool keep, vf::Queue& queue) {
+  Clip clip;
+  clip.size = background[0].size();
+  std::vector<Path> paths;
+  std::vector<const Cutout*> faces;
+  const auto any = [&](size_t n) { return size_t(between(random, 0, double(n) - 1e-9)); };
+  for (int i = 0; i < kFaces; i++) {
+    paths.push_back(make_path(random, way, clip.size, paths.empty() ? nullptr : &paths[0]));
+    faces.push_back(&cutouts[any(cutouts.size())]);
+  }
+  // Something stands in the way.
+  const Cutout& thing = cutouts[any(cutouts.size())];
+  Pose stands;
+  for (const Pose& p : paths[0])
+    if (way == Way::behind && p.there && !stands.there &&
+        std::abs(p.x - clip.size.width / 2.0) < clip.size.width / 4.0)
+      stands = p, stands.there = true, stands.size = p.size * between(random, 1.2, 2.5);
+  vf::MotionParams params;
+  params.width = clip.size.width, params.height = clip.size.height;
+  std::unique_ptr<vf::MotionPlan> plan;
+  check(vf::make_motion(queue, params, &plan));
+  const int columns = vf::motion_blocks(params.width), rows = vf::motion_blocks(params.height);
+  const int start = int(any(background.size())), count = int(background.size());
+  cv::RNG noise(random());
+  for (int t = 0; t < kFrames; t++) {
+    // The clip goes to and fro.
+    const int at = count > 1 ? (start + t) % (2 * count - 2) : 0;
+    cv::Mat frame = background[size_t(at < count ? at : 2 * count - 2 - at)].clone();
+    cv::Mat labels =
+        cv::Mat::zeros((frame.rows + kStep - 1) / kStep, (frame.cols + kStep - 1) / kStep, CV_8U);
+    std::vector<Truth> truth;
+    for (size_t i = 0; i < kFaces; i++)
+      truth.push_back(draw(*faces[i], paths[i][size_t(t)], int(i) + 1, &frame, &labels));
+    draw(thing, stands, 0, &frame, &labels);
+    for (size_t i = 0; i < kFaces; i++) truth[i].seen = cv::countNonZero(labels == int(i) + 1);
+    cv::Mat grain(frame.size(), CV_16S);
+    noise.fill(grain, cv::RNG::NORMAL, 0, 2);
+    cv::add(frame, grain, frame, cv::noArray(), CV_8U);
+    clip.fields.emplace_back(size_t(columns) * rows);
+    vf::MotionPicture picture;
+    picture.data[0] = frame.data;
+    picture.stride[0] = ptrdiff_t(frame.step);
+    check(plan->read(t % 2, &picture, 1));
+    if (t > 0)
+      check(plan->find(t % 2, (t + 1) % 2, clip.fields.back().data(),
+                       columns * ptrdiff_t(sizeof(vf::MotionVector))));
+    clip.labels.push_back(labels);
+    clip.truth.push_back(truth);
+    if (keep) clip.pictures.push_back(frame);
+  }
+  return clip;
+}
+
+// Is the motion between two frames of a clip.
+class ClipMotion final : public vf::BoxMotion {
+ public:
+  ClipMotion(const Clip& clip, int frame) : clip_(clip), frame_(frame) {}
+  bool in(const vf::RegionBox& box, double* x, double* y) const override {
+    return vf::motion_in(clip_.fields[size_t(frame_)].data(), clip_.size.width, clip_.size.height,
+                         box, x, y);
+  }
+  int64_t from() const override { return to() - kFrame; }
+  int64_t to() const override { return (frame_ + 1) * kFrame; }
+
+ private:
+  const Clip& clip_;
+  const int frame_;
+};
 
 struct Faults {
   const char* name;
@@ -85,206 +303,133 @@ struct Faults {
   int burst;      // length in frames of bursts without results; there is one in 60 frames
 };
 
-// Whether a detector finds each face in each frame.
-std::vector<std::vector<bool>> found_faces(Random& random, const std::vector<Path>& paths,
-                                           const Faults& faults) {
-  std::vector<std::vector<bool>> found;
-  for (const Path& path : paths) {
-    std::vector<bool> f(kFrames);
+// Returns the detector's result for each frame. A tenth of a face must be seen.
+std::vector<std::vector<vf::Detection>> detect(Random& random, const Clip& clip,
+                                               const Faults& faults, bool with_ids) {
+  std::vector<std::vector<vf::Detection>> results(kFrames);
+  for (size_t i = 0; i < kFaces; i++) {
     int since = 0, next_burst = 30;
     for (int t = 0; t < kFrames; t++) {
-      since = path[size_t(t)].there ? since + 1 : 0;
-      f[size_t(t)] = since > faults.late && between(random, 0, 1) >= faults.missed;
+      const Truth& truth = clip.truth[size_t(t)][i];
+      const bool seen = truth.seen * 10 > truth.all;
+      since = seen ? since + 1 : 0;
+      bool found = since > faults.late && between(random, 0, 1) >= faults.missed;
       if (faults.burst && since > 1 && t >= next_burst && t < next_burst + faults.burst)
-        f[size_t(t)] = false;
+        found = false;
       if (t >= next_burst + faults.burst) next_burst = t + int(between(random, 30, 50));
+      const cv::Rect& b = truth.box;
+      double off[4];
+      for (double& o : off) o = between(random, -0.1, 0.1);
+      const double width = b.width * (1 + off[0]), height = b.height * (1 + off[1]);
+      // A tracker gives a face another id now and then.
+      const int64_t id = int64_t(i) + 10 * int64_t(t / 100);
+      if (found)
+        results[size_t(t)].push_back(
+            {with_ids ? id : vf::Detection::kNoId,
+             vf::make_box(b.x + b.width / 2.0 - width / 2 + off[2] * b.width,
+                          b.y + b.height / 2.0 - height / 2 + off[3] * b.height, width, height),
+             {},
+             true});
     }
-    found.push_back(f);
   }
-  return found;
+  return results;
 }
 
 struct Counts {
-  double face = 0, clear = 0;    // pixels of faces, and those that no region covers
+  double face = 0, clear = 0;    // samples of faces, and those that no region covers
   double early = 0;              // of them, those of faces before their first result
-  double other = 0, hidden = 0;  // pixels of no face, and those that are filtered
-  int measured = 0;              // frames whose motion was measured
+  double other = 0, hidden = 0;  // samples of no face, and those that are filtered
   int faces = 0, shown = 0;      // faces in frames, and those of which more than a tenth is clear
+  void add(const Counts& c) {
+    face += c.face, clear += c.clear, early += c.early;
+    other += c.other, hidden += c.hidden;
+    faces += c.faces, shown += c.shown;
+  }
 };
 
-bool in_face(const Face& f, double x, double y) {
-  return f.there && std::hypot(x - f.x, y - f.y) <= f.size / 2;
-}
-
-// `known` says which of the faces have been found in this frame or before.
-void count(const std::vector<Face>& faces, const std::vector<bool>& known,
-           const std::vector<vf::RegionBox>& boxes, Counts* sum) {
+// Returns a mask of the samples that are filtered.
+cv::Mat filtered(const Clip& clip, const std::vector<vf::RegionBox>& boxes) {
   std::vector<vf::Region> regions;
   vf::RegionParams params;
   params.expand = kExpand;
-  vf::prepare_regions(params, vf::RegionPixelate(), vf::Type::u8, kWidth, kHeight, boxes.data(),
-                      boxes.size(), &regions);
-  // One sample stands for every fourth pixel of every fourth row. Bit 1: filtered, bit 2: a face.
-  constexpr int kStep = 4, kColumns = kWidth / kStep, kRows = kHeight / kStep;
-  static char samples[kRows][kColumns];
-  std::memset(samples, 0, sizeof samples);
-  const auto first = [](double pixel) { return std::max(0, int(std::ceil(pixel / kStep - 0.5))); };
-  for (const vf::Region& r : regions)
-    for (int y = first(r.y0); y < std::min(first(r.y1), kRows); y++)
-      for (int x = first(r.x0); x < std::min(first(r.x1), kColumns); x++) samples[y][x] = 1;
-  int face_samples = 0, covered = 0, hidden = 0;
-  for (size_t i = 0; i < faces.size(); i++) {
-    const Face& f = faces[i];
-    const double half = f.size / 2;
-    int all = 0, clear = 0;
-    for (int y = first(f.y - half); y < std::min(first(f.y + half) + 1, kRows); y++)
-      for (int x = first(f.x - half); x < std::min(first(f.x + half) + 1, kColumns); x++) {
-        if (!in_face(f, (x + 0.5) * kStep, (y + 0.5) * kStep)) continue;
-        all++;
-        clear += !(samples[y][x] & 1);
-        samples[y][x] |= 2;
-      }
-    if (!known[i]) sum->early += clear;
-    sum->faces += all > 0;
-    sum->shown += clear * 10 > all;
+  vf::prepare_regions(params, vf::RegionPixelate(), vf::Type::u8, clip.size.width, clip.size.height,
+                      boxes.data(), boxes.size(), &regions);
+  cv::Mat mask = cv::Mat::zeros(clip.labels[0].size(), CV_8U);
+  const auto up = [](double pixel) { return int(std::ceil(pixel / kStep)); };
+  for (const vf::Region& r : regions) {
+    const cv::Rect part(up(r.x0), up(r.y0), up(r.x1) - up(r.x0), up(r.y1) - up(r.y0));
+    mask(part & cv::Rect({0, 0}, mask.size())).setTo(1);
   }
-  for (const auto& row : samples)
-    for (const char s : row) {
-      face_samples += s >> 1;
-      covered += s == 3;
-      hidden += s == 1;
-    }
-  sum->face += face_samples;
-  sum->clear += face_samples - covered;
-  sum->other += kRows * kColumns - face_samples;
-  sum->hidden += hidden;
+  return mask;
 }
 
-// Draws the luma of frames.
-class Pictures {
- public:
-  explicit Pictures(uint64_t seed) {
-    Random random(seed);
-    for (auto& texture : textures_) {
-      texture.assign(size_t(kWidth) * kHeight, 128);
-      // Blobs of 64 to 4 pixels, the smaller ones with less contrast.
-      for (int cell = 64; cell >= 4; cell /= 2) add_cells(random, cell, &texture);
-    }
-    layout_ = vf::packed_layout(vf::Type::u8, 1, kWidth, kHeight);
-    picture_.resize(textures_[0].size());
-    color_.role[0][0] = vf::Role::y;
+// `known` says which of the faces have been found in this frame or before.
+void count(const Clip& clip, size_t t, const std::vector<bool>& known, const cv::Mat& mask,
+           Counts* sum) {
+  const cv::Mat& labels = clip.labels[t];
+  int of[kFaces + 1][2] = {};
+  for (int y = 0; y < labels.rows; y++) {
+    const uint8_t *label = labels.ptr(y), *hidden = mask.ptr(y);
+    for (int x = 0; x < labels.cols; x++) of[label[x]][hidden[x]]++;
   }
-
-  const vf::Layout& layout() const { return layout_; }
-  const vf::ColorFormat& color() const { return color_; }
-
-  // Each face is drawn over those before it.
-  vf::Image draw(const std::vector<Face>& faces) {
-    for (size_t i = 0; i < picture_.size(); i++) picture_[i] = uint8_t(textures_[0][i]);
-    for (size_t n = 0; n < faces.size(); n++) {
-      const Face& f = faces[n];
-      const double half = f.size / 2;
-      for (int y = std::max(0, int(f.y - half)); y < std::min(kHeight, int(f.y + half) + 1); y++)
-        for (int x = std::max(0, int(f.x - half)); x < std::min(kWidth, int(f.x + half) + 1); x++)
-          if (in_face(f, x + 0.5, y + 0.5))
-            picture_[size_t(y) * kWidth + x] =
-                at(textures_[1 + n % kFaces], x - f.x + kWidth / 2, y - f.y + kHeight / 2);
-    }
-    vf::Image image;
-    image.layout = layout_;
-    image.data[0] = picture_.data();
-    image.stride[0] = kWidth;
-    return image;
+  sum->other += of[0][0] + of[0][1];
+  sum->hidden += of[0][1];
+  for (size_t i = 0; i < kFaces; i++) {
+    const int clear = of[i + 1][0], seen = clear + of[i + 1][1];
+    sum->face += seen;
+    sum->clear += clear;
+    if (!known[i]) sum->early += clear;
+    sum->faces += seen > 0;
+    sum->shown += clear * 10 > clip.truth[t][i].all;
   }
+}
 
- private:
-  using Texture = std::vector<float>;
-
-  static void add_cells(Random& random, int cell, Texture* texture) {
-    const int columns = kWidth / cell + 2;
-    std::vector<double> corners(size_t(columns) * (kHeight / cell + 2));
-    for (double& c : corners) c = between(random, -12, 12) * (cell >= 16 ? 1.5 : 1);
-    for (int y = 0; y < kHeight; y++)
-      for (int x = 0; x < kWidth; x++) {
-        const double* c = &corners[size_t(y / cell) * columns + x / cell];
-        const double u = double(x % cell) / cell, v = double(y % cell) / cell;
-        (*texture)[size_t(y) * kWidth + x] +=
-            float((c[0] * (1 - u) + c[1] * u) * (1 - v) +
-                  (c[columns] * (1 - u) + c[columns + 1] * u) * v);
-      }
-  }
-  // Returns a sample between four pixels, from 0 to 255.
-  static uint8_t at(const Texture& texture, double x, double y) {
-    const int i = int(x), j = int(y);
-    const double u = x - i, v = y - j;
-    const float* p = &texture[size_t(j) * kWidth + i];
-    const double value =
-        (p[0] * (1 - u) + p[1] * u) * (1 - v) + (p[kWidth] * (1 - u) + p[kWidth + 1] * u) * v;
-    return uint8_t(std::clamp(value, 0.0, 255.0));
-  }
-
-  Texture textures_[1 + kFaces];
-  std::vector<uint8_t> picture_;
-  vf::Layout layout_;
-  vf::ColorFormat color_;
+// What a tracker does.
+struct Mode {
+  const char* name;
+  int64_t look_ahead;
+  bool interpolate, follow;
 };
 
-struct Options {
-  int clips = 200;
-  uint64_t seed = 1;
-  int64_t look_ahead = 0, hold = 500;
-  bool interpolate = true, follow = true;
-};
-
-void run_clip(Random& random, const Faults& faults, bool with_ids, const Options& o, int clip,
-              vf::Queue& queue, Pictures& pictures, Counts* sum) {
-  const Way way = Way(clip % 4);
-  std::vector<Path> paths;
-  for (int i = 0; i < kFaces; i++)
-    paths.push_back(make_path(random, way, paths.empty() ? nullptr : &paths[0]));
-  const auto found = found_faces(random, paths, faults);
-  const vf::RegionTracker::Settings settings = {o.hold * kMs,
-                                                vf::OnMissing::pass,
-                                                o.look_ahead * kMs,
-                                                o.interpolate,
-                                                kExpand,
-                                                kWidth,
-                                                kHeight,
-                                                o.follow};
+void run(const Clip& clip, const std::vector<std::vector<vf::Detection>>& results, const Mode& mode,
+         int64_t hold, const std::string& save, Counts* sum) {
+  const vf::RegionTracker::Settings settings = {
+      hold * kMs, vf::OnMissing::pass, mode.look_ahead * kMs, mode.interpolate,
+      kExpand,    clip.size.width,     clip.size.height,      mode.follow};
   vf::RegionTracker tracker;
-  vf::RegionMotion motion(queue, pictures.layout(), pictures.color());
   size_t left = 0;
-  std::vector<bool> known(paths.size());
+  int measured = 0;  // of the frames before this one, without a gap
+  std::vector<bool> known(kFaces);
   const auto leave = [&] {
     tracker.leave(settings);
-    std::vector<Face> faces;
-    for (const Path& path : paths) faces.push_back(path[left]);
-    for (size_t i = 0; i < paths.size(); i++) known[i] = known[i] || found[i][left];
+    // A box that covers the middle of a face tells of it.
+    for (const vf::Detection& d : results[left])
+      for (size_t i = 0; i < kFaces; i++) {
+        const cv::Rect& b = clip.truth[left][i].box;
+        const double x = b.x + b.width / 2.0, y = b.y + b.height / 2.0;
+        if (x > d.box.x && x < d.box.x + d.box.width && y > d.box.y && y < d.box.y + d.box.height)
+          known[i] = true;
+      }
     if (tracker.can_follow()) {
       // The motion of the frame before moves the boxes of this one, as in the elements.
-      tracker.follow(motion.wait() ? &motion : nullptr, settings);
-      motion.prepare();
-      check(motion.measure(pictures.draw(faces), tracker.time()));
-      sum->measured++;
+      const ClipMotion motion(clip, int(left) - 1);
+      tracker.follow(measured > 1 ? &motion : nullptr, settings);
+      measured++;
     } else {
-      motion.forget();
+      measured = 0;
     }
-    count(faces, known, tracker.boxes(), sum);
+    const cv::Mat mask = filtered(clip, tracker.boxes());
+    count(clip, left, known, mask, sum);
+    if (!save.empty() && left % 10 == 0) {
+      cv::Mat large, picture = clip.pictures[left].clone();
+      cv::resize(mask, large, picture.size(), 0, 0, cv::INTER_NEAREST);
+      cv::Mat(picture / 3).copyTo(picture, large);
+      cv::imwrite(cv::format("%s-%03d.png", save.c_str(), int(left)), picture);
+    }
     left++;
   };
   for (size_t t = 0; t < kFrames; t++) {
-    std::vector<vf::Detection> result;
-    for (size_t i = 0; i < paths.size(); i++) {
-      const Face& f = paths[i][t];
-      const auto off = [&] { return between(random, -0.1, 0.1) * f.size; };
-      const double width = f.size + off(), height = f.size + off();
-      const vf::RegionBox box =
-          vf::make_box(f.x - width / 2 + off(), f.y - height / 2 + off(), width, height);
-      // A tracker gives a face another id now and then.
-      const int64_t id = int64_t(i) + 10 * int64_t(t / 100);
-      if (found[i][t]) result.push_back({with_ids ? id : vf::Detection::kNoId, box, {}, true});
-    }
-    tracker.arrive(kFrame, &result, settings);
+    tracker.arrive(kFrame, &results[t], settings);
     while (int64_t(left) * kFrame + settings.look_ahead <= int64_t(t) * kFrame) leave();
   }
   while (left < kFrames) leave();
@@ -293,16 +438,27 @@ void run_clip(Random& random, const Faults& faults, bool with_ids, const Options
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options o;
+  int clips = 48, saved_fault = 7;
+  uint64_t seed = 1;
+  int64_t look_ahead = 500, hold = 500;
+  std::string save;
+  std::vector<std::vector<cv::Mat>> backgrounds;
+  std::vector<Cutout> cutouts;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     const long value = atol(argv[i + 1]);
-    if (name == "--clips") o.clips = int(value);
-    if (name == "--seed") o.seed = uint64_t(value);
-    if (name == "--look-ahead") o.look_ahead = value;
-    if (name == "--hold") o.hold = value;
-    if (name == "--follow") o.follow = value;
-    if (name == "--interpolate") o.interpolate = value;
+    if (name == "--clips") clips = int(value);
+    if (name == "--seed") seed = uint64_t(value);
+    if (name == "--look-ahead") look_ahead = value;
+    if (name == "--hold") hold = value;
+    if (name == "--save") save = argv[i + 1];
+    if (name == "--fault") saved_fault = int(value);
+    if (name == "--clip") backgrounds.push_back(load_clip(argv[i + 1]));
+    if (name == "--cutout") cutouts.push_back(load_cutout(argv[i + 1]));
+  }
+  if (backgrounds.empty() || cutouts.empty()) {
+    std::fprintf(stderr, "there must be a --clip and a --cutout\n");
+    return 1;
   }
   const Faults all[] = {{"none", 0, 0, 0},
                         {"5 % missed", 0, .05, 0},
@@ -312,24 +468,58 @@ int main(int argc, char** argv) {
                         {"5 frames late", 5, 0, 0},
                         {"10 frames late", 10, 0, 0},
                         {"10 late, 30 % missed, bursts", 10, .3, 20}};
+  constexpr size_t kFaults = sizeof all / sizeof *all;
+  const Mode modes[] = {{"held", 0, false, false},
+                        {"held, followed", 0, true, true},
+                        {"look-ahead", look_ahead, true, false},
+                        {"look-ahead, followed", look_ahead, true, true}};
+  constexpr size_t kModes = sizeof modes / sizeof *modes;
   std::unique_ptr<vf::Queue> queue;
   vf::QueueOptions on_cpu;
   on_cpu.threads = 1;
   check(vf::make_queue(on_cpu, &queue));
-  Pictures pictures(o.seed);
-  std::printf("hold-ms=%d look-ahead-ms=%d interpolate=%d hold-follow=%d, %d clips\n", int(o.hold),
-              int(o.look_ahead), int(o.interpolate), int(o.follow), o.clips);
-  std::printf("%-30s %4s %18s %21s %24s %20s\n", "faults", "ids", "face pixels clear",
-              "before their result", "faces shown by a tenth", "others filtered");
-  for (const Faults& faults : all)
-    for (const bool with_ids : {false, true}) {
-      Random random(o.seed);
-      Counts sum;
-      for (int clip = 0; clip < o.clips; clip++)
-        run_clip(random, faults, with_ids, o, clip, *queue, pictures, &sum);
-      const double face = std::max(sum.face, 1.0);
-      std::printf("%-30s %4s %16.3f %% %19.3f %% %9d of %9d %18.2f %%\n", faults.name,
-                  with_ids ? "yes" : "no", 100 * sum.clear / face, 100 * sum.early / face,
-                  sum.shown, sum.faces, 100 * sum.hidden / std::max(sum.other, 1.0));
+  Counts counts[kFaults][2][kModes];
+  double ideal = 0, other = 0;
+  for (int n = 0; n < clips; n++) {
+    Random random(seed * 1000003 + uint64_t(n));
+    const auto& background = backgrounds[size_t(n / kWays) % backgrounds.size()];
+    const bool keep = !save.empty() && n < kWays;
+    const Clip clip = compose(random, Way(n % kWays), background, cutouts, keep, *queue);
+    for (size_t f = 0; f < kFaults; f++)
+      for (size_t ids = 0; ids < 2; ids++) {
+        const auto results = detect(random, clip, all[f], ids);
+        for (size_t m = 0; m < kModes; m++) {
+          const bool saves = keep && int(f) == saved_fault && m + 1 == kModes && !ids;
+          run(clip, results, modes[m], hold, saves ? save + "/" + char('a' + n) : "",
+              &counts[f][ids][m]);
+        }
+      }
+    // A tracker that knows all faces filters these.
+    for (size_t t = 0; t < kFrames; t++) {
+      std::vector<vf::RegionBox> boxes;
+      for (const Truth& truth : clip.truth[t])
+        if (truth.seen)
+          boxes.push_back(
+              vf::make_box(truth.box.x, truth.box.y, truth.box.width, truth.box.height));
+      Counts c;
+      count(clip, t, {true, true}, filtered(clip, boxes), &c);
+      ideal += c.hidden, other += c.other;
     }
+  }
+  std::printf(
+      "hold-ms=%d look-ahead-ms=%d, %d clips; boxes of all faces would filter %.2f %% of "
+      "the others\n",
+      int(hold), int(look_ahead), clips, 100 * ideal / other);
+  std::printf("%-29s %3s %-21s %8s %15s %15s %20s\n", "faults", "ids", "mode", "clear %",
+              "before result %", "shown by 1/10", "others filtered");
+  for (size_t f = 0; f < kFaults; f++)
+    for (size_t ids = 0; ids < 2; ids++)
+      for (size_t m = 0; m < kModes; m++) {
+        const Counts& c = counts[f][ids][m];
+        const double face = std::max(c.face, 1.0);
+        std::printf("%-29s %3s %-21s %8.3f %15.3f %6d of %5d %7.2f %% (%+5.1f %%)\n", all[f].name,
+                    ids ? "yes" : "no", modes[m].name, 100 * c.clear / face, 100 * c.early / face,
+                    c.shown, c.faces, 100 * c.hidden / std::max(c.other, 1.0),
+                    100 * (c.hidden / std::max(counts[f][ids][0].hidden, 1.0) - 1));
+      }
 }

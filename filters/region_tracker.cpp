@@ -18,7 +18,13 @@ constexpr double kPlaceDeviationPerExpand = 0.2;
 constexpr double kSpeedDeviation = 1.2e-9;
 // A box that is moved back grows by so many standard deviations of its place, up to so many times
 // region-expand. lab/regions.md has the trials.
-constexpr double kMarginDeviations = 1.5, kMostMarginPerExpand = 1.5;
+constexpr double kMarginDeviations = 2, kMostMarginPerExpand = 1.25;
+// It also grows by this share of region-expand and of its way, since the object may have turned.
+constexpr double kTurns = 0.2;
+// So many places of an object on its way are compared with a box.
+constexpr int kStepsOnWay = 4;
+// Boxes of one object in frames that follow each other overlap by at least this share.
+constexpr double kSameBox = 0.5;
 // If the way of a held object changes by more than this share of its box's smaller side from one
 // measured frame to the next, something else moves there.
 constexpr double kChangeOfOtherObject = 0.08;
@@ -85,6 +91,12 @@ double centre_y(const RegionBox& b) {
 
 }  // namespace
 
+// An object is known for so long after it was found. It is held in the first part of this time, and
+// frames of the second part leave after it was found again.
+int64_t RegionTracker::longest_gap(const Settings& settings) {
+  return settings.hold + settings.look_ahead;
+}
+
 void RegionTracker::reset() {
   renumber();
   held_.clear();
@@ -108,7 +120,7 @@ void RegionTracker::renumber() {
     for (Frame& f : frames_) {
       arrived_ = f.time;
       age(&newest_, f.time - std::exchange(before, f.time), f.seen, f.settings);
-      for (Sighting& s : f.found) s.track = 0, s.past = {};
+      for (Sighting& s : f.found) s.track = 0, s.known_until = INT64_MIN, s.past = {};
       recognise(&f.found);
       hold(&newest_, f.found, f.settings);
     }
@@ -132,14 +144,27 @@ RegionBox RegionTracker::moved(RegionBox box, const Offset& by) {
   return box;
 }
 
+// Returns the largest overlap of a box with an object: where it was found last, where it is taken
+// to be, and on its way at the speed that it had.
+double RegionTracker::overlap_on_way(const RegionBox& box, const Held& h) const {
+  const RegionBox& last = h.last.detection.box;
+  const Offset by = offset_at(h, arrived_);
+  double share = std::max(overlap(box, last), overlap(box, moved(last, by)));
+  const double passed = double(arrived_ - h.moved_at);
+  for (int i = 1; i <= kStepsOnWay; i++) {
+    const double t = passed * i / kStepsOnWay;
+    const Offset on = {h.moved.x + h.speed.x * t, h.moved.y + h.speed.y * t};
+    share = std::max(share, overlap(box, moved(last, on)));
+  }
+  return share;
+}
+
 // Returns how well a detection fits an object, or a negative number if it does not.
 double RegionTracker::fit(const Detection& d, const Held& held, Match match) const {
   const Detection& h = held.last.detection;
   const bool have_ids = d.id != Detection::kNoId && h.id != Detection::kNoId;
   if (match == Match::overlap ? have_ids && d.tracked : !have_ids || d.id != h.id) return -1;
-  // Where the object was found last, or where it has moved to.
-  const double share =
-      std::max(overlap(d.box, h.box), overlap(d.box, moved(h.box, offset_at(held, arrived_))));
+  const double share = overlap_on_way(d.box, held);
   const bool near = share >= kOverlap;
   const bool fits = match == Match::id ? near || d.tracked : near || match == Match::id_anywhere;
   return fits ? share : -1;
@@ -179,8 +204,17 @@ void RegionTracker::recognise(std::vector<Sighting>* found) {
   for (Sighting& s : *found)
     if (!s.track) {
       s.track = ++tracks_;
+      take_over(&s);
       remember({}, &s);
     }
+}
+
+// A tracker may give an object another id. The object that is lost then has about the same box, is
+// held on, and hides the new one in the frames before: it need not be moved back there.
+void RegionTracker::take_over(Sighting* s) const {
+  for (const Held& h : newest_)
+    if (overlap_on_way(s->detection.box, h) >= kSameBox)
+      s->known_until = std::max(s->known_until, h.last.time);
 }
 
 // Adds a sighting to the past of its object.
@@ -205,7 +239,7 @@ RegionTracker::Offset RegionTracker::speed_of(const Past& past, double grow) {
 void RegionTracker::age(std::vector<Held>* held, int64_t elapsed, bool seen,
                         const Settings& settings) {
   if (!seen && settings.on_missing == OnMissing::hold) return;
-  const int64_t most = std::max(settings.hold, settings.look_ahead);
+  const int64_t most = longest_gap(settings);
   for (Held& h : *held) h.age += std::max<int64_t>(elapsed, 0);
   held->erase(
       std::remove_if(held->begin(), held->end(), [most](const Held& h) { return h.age > most; }),
@@ -299,7 +333,7 @@ void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   const double x = moved.x - first.x;
   const double y = moved.y - first.y;
   const double margin = std::min(kMarginDeviations * doubt, kMostMarginPerExpand * settings.grow);
-  const double turns = settings.grow * std::hypot(way.x, way.y);
+  const double turns = kTurns * settings.grow * std::hypot(way.x, way.y);
   const auto grown = [&](RegionBox b) {
     const double dx = std::hypot(margin * b.object_width, turns);
     const double dy = std::hypot(margin * b.object_height, turns);
@@ -321,7 +355,7 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
   const size_t before = boxes_.size();
   const Next* next = settings.interpolate ? next_of(h.last.track) : nullptr;
   const int64_t gap = next ? next->first->time - h.last.time : 0;
-  const bool lies_between = gap > 0 && gap <= std::max(settings.hold, settings.look_ahead);
+  const bool lies_between = gap > 0 && gap <= longest_gap(settings);
   const Detection& from = h.last.detection;
   const bool has_parts = !from.parts.empty() || (next && !next->first->detection.parts.empty());
   if (lies_between && has_parts) {
@@ -329,8 +363,20 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
     add(h.last);
     add(*next->first);
   } else if (lies_between) {
-    boxes_.push_back(
-        between(from.box, next->first->detection.box, double(left_ - h.last.time) / double(gap)));
+    // An object that was followed goes on from where it has come to.
+    const int64_t end = next->first->time;
+    const bool followed = h.has_speed && h.moved_at < end;
+    const int64_t start = followed ? h.moved_at : h.last.time;
+    boxes_.push_back(between(followed ? moved(from.box, h.moved) : from.box,
+                             next->first->detection.box,
+                             double(left_ - start) / double(end - start)));
+    // In a long gap, it is also filtered where it is moved back to.
+    if (gap > std::max(settings.hold, settings.look_ahead)) {
+      double doubt = 0;
+      const Offset way = way_back(*next, left_, settings.grow, &doubt);
+      boxes_.push_back(moved(next->first->detection.box, way));
+      move_inside(&boxes_.back(), settings.width, settings.height);
+    }
     if (next->first->doubtful) boxes_.push_back(from.box);
   } else if (h.age <= settings.hold || settings.on_missing == OnMissing::hold) {
     if (settings.follow) following_.push_back({h.last.track, boxes_.size()});
@@ -423,7 +469,7 @@ void RegionTracker::leave(const Settings& settings) {
   for (const Sighting& s : frame.found) known.push_back(s.track);
   std::sort(known.begin(), known.end());
   for (const auto& [track, next] : next_)
-    if (next.first->time - left_ <= settings.look_ahead &&
+    if (next.first->time - left_ <= settings.look_ahead && left_ > next.first->known_until &&
         !std::binary_search(known.begin(), known.end(), track))
       add_moved_back(next, settings);
   hold(&held_, frame.found, settings);

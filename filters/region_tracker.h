@@ -57,8 +57,8 @@ class RegionTracker {
     int64_t look_ahead = 0;   // nanoseconds for which frames wait
     bool interpolate = true;  // between two results for one object
     // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
-    // back grow by up to 1.5 times as much, and by this share of the way that they are moved: by
-    // the root of the sum of both squares.
+    // back grow by up to 1.25 times as much, and by a fifth of this share of the way that they are
+    // moved: by the root of the sum of both squares.
     double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
     bool follow = false;                                // held boxes go on as far as follow() says
@@ -74,9 +74,11 @@ class RegionTracker {
   // Goes on to the oldest frame that has arrived. There must be one.
   //
   // An object that is not in its result stays where it was for `hold`, or until it is found again
-  // by its id or by overlap. If it is found again in a frame that has arrived, within `hold` or
-  // `look_ahead` of the frame before, its box lies between the two. An object that is found for the
-  // first time within `look_ahead` is moved back along its way, and stays inside the frame.
+  // by its id, or by overlap with its way. If it is found again in a frame that has arrived, within
+  // the sum of `hold` and `look_ahead`, its box lies between the two. An object that is found for
+  // the first time within `look_ahead`, or after more than the longer of both, is moved back along
+  // its way, and stays inside the frame. It is not moved back to where another object, of about the
+  // same box, was lost: a tracker may give an object another id.
   void leave(const Settings& settings);
   // The time of the frame that left last, in nanoseconds.
   int64_t time() const { return left_; }
@@ -119,6 +121,8 @@ class RegionTracker {
     int64_t time;
     // Another object may have been the one that was found here.
     bool doubtful = false;
+    // When an object with about the same box was last found that was lost before.
+    int64_t known_until = INT64_MIN;
     Past past = {};
   };
   struct Held {
@@ -162,8 +166,11 @@ class RegionTracker {
   };
   static Offset offset_at(const Held& h, int64_t time);
   static RegionBox moved(RegionBox box, const Offset& by);
+  double overlap_on_way(const RegionBox& box, const Held& h) const;
   double fit(const Detection& d, const Held& held, Match match) const;
   bool is_doubtful(const Detection& d) const;
+  static int64_t longest_gap(const Settings& settings);
+  void take_over(Sighting* s) const;
   void renumber();
   void recognise(std::vector<Sighting>* found);
   static void age(std::vector<Held>* held, int64_t elapsed, bool seen, const Settings& settings);

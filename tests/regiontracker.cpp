@@ -309,6 +309,17 @@ int main() {
                {50, true, {at(60)}, "60"},
                {201, true, {}, ""}});
   }
+  run_ahead("missed for longer than it is held", ahead,
+            {{0, true, {at(5, 3)}, "5"},
+             {50, true, {}, "5"},
+             {50, true, {}, "25 45"},
+             {50, true, {}, "35 45"},
+             {50, true, {at(45, 3)}, "45"}});
+  run_ahead("another id in the same place is not moved back", ahead,
+            {{0, true, {at(5, 3)}, "5"},
+             {50, true, {at(7, 4)}, "5 7"},
+             {50, true, {at(9, 4)}, "5 9"},
+             {51, true, {at(11, 4)}, "11"}});
   run_ahead("ids that cross leave no doubt", ahead,
             {{0, true, {at(5, 3), at(21, 4)}, "5 21"},
              {50, true, {}, "7 19"},
@@ -408,6 +419,11 @@ int main() {
       "a box over the edge does not come in", follow,
       {{0, true, {at(-5)}, "-5"}, {40, true, {}, "-5"}, {40, true, {}, "-5"}, {40, true, {}, "-5"}},
       {0, 0, -1, -1});
+  run("found again where its speed leads to after a while", {1000, pass},
+      {{0, true, {at(20)}, "20"},
+       {40, true, {at(30)}, "30"},
+       {400, true, {at(135)}, "135"},
+       {40, true, {}, "135"}});
   run_following("something passes in front: also where the box was", follow,
                 {{0, true, {at(50)}, "50"},
                  {40, true, {}, "50"},

@@ -94,9 +94,11 @@ struct RegionSettings : vf::RegionParams {
              "before it was first found, where it probably was. Waiting frames take memory",
              {kControllable, nullptr, latency_changed}},
             {"interpolate", "Interpolate", &S::interpolate,
-             "Filters an object that is missed for up to hold-ms or look-ahead-ms on the straight "
-             "line between the places where it was found before and after. Works in frames that "
-             "wait for look-ahead-ms"},
+             "Filters an object that is missed for up to the sum of hold-ms and look-ahead-ms on "
+             "the "
+             "straight line between the places where it was found before and after. Works in "
+             "frames "
+             "that wait for look-ahead-ms"},
             {"hold-follow", "Hold follow", &S::hold_follow,
              "Moves a held region with the picture inside of it. This costs time only in frames "
              "in which an object is held"},

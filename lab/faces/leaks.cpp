@@ -496,6 +496,7 @@ int main(int argc, char** argv) {
     const bool keep = !save.empty() && n < kWays;
     const Clip clip =
         compose(random, Way(way < 0 ? n % kWays : way), background, cutouts, keep, *queue);
+    random.seed(seed * 77 + uint64_t(n));
     for (size_t f = 0; f < kFaults; f++)
       for (size_t ids = 0; ids < 2; ids++) {
         const auto results = detect(random, clip, all[f], ids);

@@ -7,6 +7,7 @@
 . "$(dirname "$0")/../../scripts/pipeline.sh"
 build=$(cd "$1" && pwd)
 shift
+ninja -C "$build" lab/faces/leaks >/dev/null
 stamps=$(fetch tuxpaint-stamps-default usr/share/tuxpaint/stamps/plants/mushrooms/cep.png)
 stamps=${stamps%/plants/*}
 if [ "${1:-}" = --holdout ]; then

@@ -41,7 +41,7 @@ def mdegrain(clip):
         for backward in (True, False):
             v = core.mv.Analyse(search, isb=backward, delta=delta, blksize=16, overlap=8, search=5, searchparam=4)
             vectors.append(core.mv.Recalculate(search, v, thsad=100, blksize=8, overlap=4, search=5, searchparam=2))
-    for thsad in (150, 300, 450, 600, 900, 1300):
+    for thsad in (150, 300, 450, 600, 900, 1300, 1900, 2700):
         # No block counts as changed for the detection of cuts, because the clips have none.
         options = {"thsad": thsad, "thscd1": 16000}
         yield f"mdegrain6={thsad}", core.mv.Degrain6(clip, source, *vectors, **options)

@@ -39,10 +39,10 @@ class Contexts {
     gst_structure_free(activity);
     return made_ - gone_;
   }
-  // Returns the number of contexts that are left. It waits up to 1 s, because tasks release
-  // contexts in their own threads.
+  // Returns the number of contexts that are left. It waits up to 30 s, because tasks release
+  // contexts in their own threads, which a busy machine holds up.
   int left() {
-    for (int i = 0; i < 50 && alive(); i++) g_usleep(20000);
+    for (int i = 0; i < 1500 && alive(); i++) g_usleep(20000);
     return alive();
   }
 

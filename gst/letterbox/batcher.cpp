@@ -359,8 +359,15 @@ BatchMoment Batcher::moment(GstClockTime latency) {
   return m;
 }
 
+void Batcher::configure_policy() {
+  policy_.configure(locked(element_, settings),
+                    negotiated_ ? size_t(work_.shape().rows) : size_t(G_MAXINT));
+}
+
 GstClockTime Batcher::next_time() {
   const PadList pads(element_);
+  // A change of max-wait is for the frames that wait already, too.
+  configure_policy();
   bool fresh = false;
   for (auto* pad : pads.list())
     fresh = fresh || (policy_.has_room(*pad->state) &&
@@ -393,8 +400,7 @@ GstFlowReturn Batcher::aggregate_now() {
   const PadList pads(element_);
   const GstClockTime latency = gst_aggregator_get_latency(element_);
   latency_ = GST_CLOCK_TIME_IS_VALID(latency) ? latency : 0;
-  policy_.configure(locked(element_, settings),
-                    negotiated_ ? size_t(work_.shape().rows) : size_t(G_MAXINT));
+  configure_policy();
   for (auto* pad : pads.list()) collect_pad(pad);
   // With a new context, negotiation comes first, and the next call makes the batch.
   for (auto* pad : pads.list()) {

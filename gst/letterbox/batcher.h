@@ -56,6 +56,7 @@ class Batcher {
   class PadList;
   struct Chosen;
 
+  void configure_policy();
   BatchMoment moment(GstClockTime latency);
   GstFlowReturn aggregate_now();
   void use_cpu_instead(const vf::Status& why);

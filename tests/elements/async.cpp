@@ -397,7 +397,7 @@ void live_case(Suite& s, const Element& e, const std::string& at) {
     Tape tape(element);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     GstMessage* message = gst_bus_timed_pop_filtered(
-        bus, 20 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+        bus, 60 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
     c.check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no EOS");
     if (message) gst_message_unref(message);
     GstQuery* query = gst_query_new_latency();

@@ -10,6 +10,10 @@
 
 namespace vf::test {
 
+// A batch or a message that has not come in this time will not come. It is long because machines
+// are busy.
+constexpr GstClockTime kPatience = 60 * GST_SECOND;
+
 // Describes a stream: the format and size of its frames, and its frame rate.
 struct StreamKind {
   const char* format = "NV12";
@@ -54,7 +58,7 @@ class Batches {
   // Begins the stream anew, after a flush if it has ended.
   void restart(guint stream);
   // Returns the next batch, or null if none comes within this time.
-  BufferPtr pull(GstClockTime wait = 5 * GST_SECOND);
+  BufferPtr pull(GstClockTime wait = kPatience);
   bool ended() const;
   GstCaps* caps() const;
   // Waits for an error message and returns its text, or an empty string. `property` (may be null)

@@ -48,7 +48,7 @@ std::string run_with(Case& c, const Row& row, const std::vector<std::string>& wa
     for (int k = 0; k < 2 && text.empty(); k++) {
       for (guint i = 0; i < 2; i++) b.push(i, gst_buffer_ref(frames[i].get()));
       BufferPtr batch;
-      for (int tries = 0; tries < 200 && !batch && text.empty(); tries++) {
+      for (int tries = 0; tries < 3000 && !batch && text.empty(); tries++) {
         batch = b.pull(20 * GST_MSECOND);
         if (!batch) text = b.error();
       }

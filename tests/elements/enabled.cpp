@@ -343,7 +343,7 @@ void thread_case(Suite& suite, const Element& e, const Row& row, const Switched&
     // Goes on until frames have come in both states, which depends on the machine.
     int passing = 0, filtered = 0;
     const int frames = 4 * c.options().changes;
-    const gint64 end = g_get_monotonic_time() + 20 * G_USEC_PER_SEC;
+    const gint64 end = g_get_monotonic_time() + 60 * G_USEC_PER_SEC;
     for (int i = 0;
          c.ok() && (i < frames || ((passing < 5 || filtered < 5) && g_get_monotonic_time() < end));
          i++) {

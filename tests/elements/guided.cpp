@@ -351,7 +351,7 @@ void encoder_case(Suite& s, const std::string& at) {
       gst_element_set_state(pipeline, GST_STATE_PLAYING);
       GstBus* bus = gst_element_get_bus(pipeline);
       GstMessage* message = gst_bus_timed_pop_filtered(
-          bus, 20 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+          bus, 60 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
       c.check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no end of %s", format);
       GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
       GstPad* pad = gst_element_get_static_pad(sink, "sink");

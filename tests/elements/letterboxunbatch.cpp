@@ -39,7 +39,7 @@ class Round {
   Round(const Round&) = delete;
 
   // Returns the next frame of a stream, or null if none comes.
-  BufferPtr pull(guint stream, GstClockTime wait = 5 * GST_SECOND) {
+  BufferPtr pull(guint stream, GstClockTime wait = kPatience) {
     GstElement* sink = sink_of(stream);
     if (!sink) return nullptr;
     GstSample* sample = nullptr;
@@ -58,7 +58,7 @@ class Round {
   // frames came before it: "2: 40+80". Waits until there are `count`.
   std::string gap(guint stream, size_t count) {
     g_mutex_lock(&lock_);
-    const gint64 end = g_get_monotonic_time() + 5 * G_TIME_SPAN_SECOND;
+    const gint64 end = g_get_monotonic_time() + gint64(kPatience / GST_USECOND);
     while (gaps_[stream].size() < count && g_cond_wait_until(&changed_, &lock_, end)) {
     }
     const std::vector<std::string>& all = gaps_[stream];
@@ -73,7 +73,7 @@ class Round {
   bool ended(guint stream) {
     gboolean ended = FALSE;
     if (GstElement* sink = sink_of(stream)) {
-      for (int i = 0; i < 500 && !ended; i++) {
+      for (int i = 0; i < 6000 && !ended; i++) {
         g_object_get(sink, "eos", &ended, nullptr);
         if (!ended) g_usleep(10000);
       }
@@ -84,7 +84,7 @@ class Round {
   // Waits until a pad was removed.
   bool was_removed(const std::string& name) {
     g_mutex_lock(&lock_);
-    const gint64 end = g_get_monotonic_time() + 5 * G_TIME_SPAN_SECOND;
+    const gint64 end = g_get_monotonic_time() + gint64(kPatience / GST_USECOND);
     while (removed_ != name && g_cond_wait_until(&changed_, &lock_, end)) {
     }
     const bool ok = removed_ == name;
@@ -156,7 +156,7 @@ class Round {
   // Waits for the sink of a stream, the newest if there were several (a full reference).
   GstElement* sink_of(guint stream) {
     g_mutex_lock(&lock_);
-    const gint64 end = g_get_monotonic_time() + 5 * G_TIME_SPAN_SECOND;
+    const gint64 end = g_get_monotonic_time() + gint64(kPatience / GST_USECOND);
     GstElement* found = nullptr;
     do {
       for (auto& [number, sink] : sinks_)
@@ -333,7 +333,7 @@ void refused_stream(Case& c) {
   gst_pad_push_event(r.batches.source(1), interlaced);
   for (guint k = 0; k < 2; k++) {
     r.batches.push(1, k);
-    for (int i = 0; i < 500 && r.batches.stat(1, "dropped") <= k; i++) g_usleep(10000);
+    for (int i = 0; i < 6000 && r.batches.stat(1, "dropped") <= k; i++) g_usleep(10000);
     r.batches.push(0, k);
     c.check(r.pull(0) != nullptr, "stream 0 waits: %s", r.batches.error().c_str());
   }
@@ -444,7 +444,7 @@ class Standard {
     const std::string name = "sink" + std::to_string(stream);
     GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline_), name.c_str());
     GstSample* sample = nullptr;
-    g_signal_emit_by_name(sink, "try-pull-sample", 5 * GST_SECOND, &sample);
+    g_signal_emit_by_name(sink, "try-pull-sample", kPatience, &sample);
     g_object_get(sink, "eos", &ended, nullptr);
     gst_object_unref(sink);
     if (!sample) return nullptr;

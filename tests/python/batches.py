@@ -37,7 +37,7 @@ class Streams:
         self.pipeline.set_state(Gst.State.NULL)
 
     def pull(self, name="sink"):
-        sample = self.pipeline.get_by_name(name).emit("try-pull-sample", 5 * Gst.SECOND)
+        sample = self.pipeline.get_by_name(name).emit("try-pull-sample", 60 * Gst.SECOND)
         assert sample, "nothing came"
         return sample
 

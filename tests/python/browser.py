@@ -9,6 +9,10 @@ import time
 import urllib.error
 import urllib.request
 
+# Seconds after which something that a page or a program has not done counts as never done. It is long because machines
+# are busy.
+PATIENCE = 90
+
 
 def missing():
     """Returns what is not installed, or an empty string."""
@@ -37,7 +41,7 @@ class Browser:
             self.session = "/session/" + self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
                 "goog:chromeOptions": {"args": flags, "binary": shutil.which("chromium")},
                 "goog:loggingPrefs": {"browser": "ALL"},
-                "timeouts": {"script": 60000},
+                "timeouts": {"script": 1000 * PATIENCE},
             }}})["sessionId"]
             self.post("/url", {"url": url})
         except BaseException:
@@ -54,7 +58,7 @@ class Browser:
         request = urllib.request.Request(self.base + path, method=method, headers={"Content-Type": "application/json"},
                                          data=None if body is None else json.dumps(body).encode())
         try:
-            with urllib.request.urlopen(request, timeout=90) as reply:
+            with urllib.request.urlopen(request, timeout=2 * PATIENCE) as reply:
                 return json.load(reply)["value"]
         except urllib.error.HTTPError as error:
             raise AssertionError(json.load(error)["value"]["message"]) from None
@@ -66,7 +70,7 @@ class Browser:
         """Runs the body of a JavaScript function and returns its value, or what its promise gives."""
         return self.post("/execute/sync", {"script": script, "args": list(arguments)})
 
-    def until(self, condition, seconds=30):
+    def until(self, condition, seconds=PATIENCE):
         """Waits until a JavaScript expression is true, and returns it."""
         end = time.monotonic() + seconds
         while not (value := self.run(f"return {condition}")):
@@ -88,5 +92,5 @@ class Browser:
                 self.call("DELETE", self.session)
         finally:
             self.driver.terminate()
-            self.driver.wait(20)
+            self.driver.wait(PATIENCE)
             self.driver.stdout.close()

@@ -23,7 +23,7 @@ def example(name, *arguments):
     path = os.path.join(ROOT, "python")
     done = subprocess.run(
         [sys.executable, os.path.join(ROOT, "pipelines", name), *arguments],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=100,
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=400,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -121,7 +121,7 @@ def lines_of_the_readme():
         (code,) = re.findall(r"^```python\n(.*?)^```", readme.read(), re.M | re.S)
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")},
-        capture_output=True, text=True, timeout=100,
+        capture_output=True, text=True, timeout=400,
     )
     lines = done.stdout.split("\n")[:-1]
     assert done.returncode == 0 and len(lines) == 100, (done.returncode, len(lines), done.stderr)

@@ -352,7 +352,7 @@ def interpreter_ends_with(row):
     name, code = row
     for _ in range(3):
         done = subprocess.run(
-            [sys.executable, "-c", PROLOGUE + code], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", PROLOGUE + code], capture_output=True, text=True, timeout=200
         )
         equal((done.returncode, done.stderr), (0, ""))
         if "frees after" in name:
@@ -361,15 +361,15 @@ def interpreter_ends_with(row):
 
 @case()
 def time_of_a_frame():
-    # A frame may take 20 us. A busy machine gets ten times that.
+    # A frame may take 20 us. A slow machine gets ten times that. The time of other programs does not count.
     pool = Pool()
     sample = Gst.Sample.new(pool.take(), Gst.Caps.from_string(CAPS), None, None)
     best = float("inf")
     for _ in range(20):
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(200):
             np.from_dlpack(gcf.frame(sample).planes[0])
-        best = min(best, (time.perf_counter() - start) / 200)
+        best = min(best, (time.thread_time() - start) / 200)
     print(f"# {best * 1e6:.1f} us for a frame and an array of NumPy")
     assert best < 200e-6, best
 

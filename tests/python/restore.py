@@ -139,7 +139,7 @@ def boxes_of(buffer):
 
 
 def pull(pipeline, name):
-    sample = pipeline.get_by_name(name).emit("try-pull-sample", 20 * Gst.SECOND)
+    sample = pipeline.get_by_name(name).emit("try-pull-sample", 60 * Gst.SECOND)
     if not sample:
         message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
         raise AssertionError(message.parse_error() if message else f"nothing came out of {name}")
@@ -209,7 +209,7 @@ def a_slow_network(dropped):
     pipeline.set_state(Gst.State.PLAYING)
     sink = pipeline.get_by_name("s")
     times, seen = [], 0
-    while sample := sink.emit("try-pull-sample", 20 * Gst.SECOND):
+    while sample := sink.emit("try-pull-sample", 60 * Gst.SECOND):
         buffer = sample.get_buffer()
         times.append(buffer.pts)
         boxes = boxes_of(buffer)

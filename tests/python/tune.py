@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 
-from browser import Browser, missing
+from browser import PATIENCE, Browser, missing
 from harness import Skip, case, equal, load_gst, run
 
 Gst = load_gst()
@@ -56,7 +56,7 @@ def started(*arguments, folder=None, port="0"):
         assert program.poll() is None, program.stderr.read()
     finally:
         program.terminate()
-        said = program.communicate(timeout=30)[1]
+        said = program.communicate(timeout=PATIENCE)[1]
     assert program.returncode == 0 and "Traceback" not in said, said
 
 
@@ -75,10 +75,18 @@ def ask(address, path="", body=None, **headers):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers.setdefault("Content-Type", "application/json")
     try:
-        with urllib.request.urlopen(urllib.request.Request(address + path, data, headers), timeout=20) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address + path, data, headers), timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def eventually(look, holds):
+    """Looks again until what is seen holds, and fails with what was seen last."""
+    end = time.monotonic() + PATIENCE
+    while not holds(seen := look()):
+        assert time.monotonic() < end, seen
+        time.sleep(0.1)
 
 
 class Page(Browser):
@@ -110,6 +118,10 @@ class Page(Browser):
     def line(self):
         return self.run("return document.getElementById('line').textContent")
 
+    def details(self):
+        """Returns the details of the picture before the filters and of that behind them."""
+        return self.detail("before"), self.detail("after")
+
     def detail(self, canvas):
         """Returns the mean difference between neighbouring pixels of a picture."""
         return self.run("""
@@ -137,18 +149,15 @@ class Page(Browser):
 def a_slider_changes_the_pixels():
     with tuning(f"videotestsrc pattern=snow {FRAMES} ! cudagaussian sigma=0") as address, Page(address) as page:
         page.until("document.getElementById('status').textContent === 'playing'")
-        before, after = page.detail("before"), page.detail("after")
-        assert before > 20 and abs(before - after) < 2, (before, after)
+        # The pictures follow the settings after a while, which depends on what else the machine does.
+        eventually(page.details, lambda seen: seen[0] > 20 and abs(seen[0] - seen[1]) < 2)
         page.drag("[data-property=sigma] input[type=range]", 0.02, 0.5)
         page.until("Number(document.querySelector('[data-property=sigma] input[type=number]').value) > 2")
-        time.sleep(1)
-        before, after = page.detail("before"), page.detail("after")
-        assert before > 20 and after < before / 4, (before, after)
+        eventually(page.details, lambda seen: seen[0] > 20 and seen[1] < seen[0] / 4)
         assert re.search(r"cudagaussian sigma=[\d.]+ !", page.line()), page.line()
         # enabled switches the filter off.
         page.click("#control-cudagaussian0 .switch")
-        time.sleep(1)
-        assert page.detail("after") > 20, page.detail("after")
+        eventually(page.details, lambda seen: seen[1] > 20)
         equal([each for each in page.log() if "willReadFrequently" not in each], [])
 
 
@@ -162,15 +171,15 @@ def the_wipe_moves_the_border():
         # The picture is green before the filter, and black behind it.
         for start, end, green in (0.5, 0.2, False), (0.2, 0.8, True):
             page.drag("#pictures", start, end)
-            time.sleep(0.3)
-            level = page.pixel(x + width * 0.5, y + height * 0.3)[1]
-            assert level > 200 if green else level < 60, (end, level)
+            eventually(lambda: (end, page.pixel(x + width * 0.5, y + height * 0.3)[1]),
+                       lambda seen: seen[1] > 200 if green else seen[1] < 60)
         page.click("#view-side")
-        time.sleep(0.3)
-        x, y, width, height = page.run("const box = document.getElementById('pictures').getBoundingClientRect();"
-                                       "return [box.x, box.y, box.width, box.height]")
-        levels = [page.pixel(x + width * share, y + height * 0.5)[1] for share in (0.25, 0.75)]
-        assert levels[0] > 200 and levels[1] < 60, levels
+
+        def sides():
+            x, y, width, height = page.run("const box = document.getElementById('pictures').getBoundingClientRect();"
+                                           "return [box.x, box.y, box.width, box.height]")
+            return [page.pixel(x + width * share, y + height * 0.5)[1] for share in (0.25, 0.75)]
+        eventually(sides, lambda levels: levels[0] > 200 and levels[1] < 60)
 
 
 @case()
@@ -187,9 +196,12 @@ def a_preset_is_loaded():
 
 
 def newest(folder):
-    """Returns the digest of the last complete frame in a folder."""
+    """Returns the digest of the last complete frame in a folder, or None while there is none."""
     files = sorted(folder.glob("*.raw"), key=lambda each: int(each.stem))
-    return hashlib.sha256(files[-2].read_bytes()).hexdigest() if len(files) > 2 else None
+    try:
+        return hashlib.sha256(files[-2].read_bytes()).hexdigest() if len(files) > 2 else None
+    except FileNotFoundError:  # Newer frames have replaced it meanwhile.
+        return None
 
 
 def launched(line):
@@ -198,11 +210,11 @@ def launched(line):
         folder = pathlib.Path(name)
         other = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=folder, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True)
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not (found := newest(folder)) and time.monotonic() < end and other.poll() is None:
             time.sleep(0.1)
         other.send_signal(signal.SIGINT)
-        said = other.communicate(timeout=30)[0]
+        said = other.communicate(timeout=PATIENCE)[0]
         assert found, said
         return found
 
@@ -224,10 +236,9 @@ def the_copied_line_gives_the_same_frames():
             equal(copied.split("! ")[2:4],
                   ["cudagaussian sigma=6.5 border=constant border-color=0xff336699 ",
                    "cudapixelate name=second block-size=4 planes=chroma+alpha "])
-            time.sleep(1)
-            tuned = newest(pathlib.Path(name))
-        equal(launched(copied), tuned)
-        assert tuned != untouched, "the settings change nothing"
+            wanted = launched(copied)
+            assert wanted != untouched, "the settings change nothing"
+            eventually(lambda: newest(pathlib.Path(name)), lambda seen: seen == wanted)
 
 
 @case()
@@ -249,8 +260,8 @@ def a_value_that_cannot_be_used_is_explained():
         page.until("document.querySelector('[data-property=backend] select').value === 'cpu'")
         frames = json.loads(ask(address, "state")[1])["stats"]["cudagaussian0"]["frames"]
         page.until("document.querySelector('#status.live')")
-        time.sleep(1)
-        assert json.loads(ask(address, "state")[1])["stats"]["cudagaussian0"]["frames"] > frames
+        eventually(lambda: json.loads(ask(address, "state")[1])["stats"]["cudagaussian0"]["frames"],
+                   lambda seen: seen > frames)
 
 
 @case()
@@ -280,7 +291,7 @@ FAULTS = {
 @case(*FAULTS)
 def a_fault_ends_with_a_sentence(name):
     arguments, words = FAULTS[name]
-    done = subprocess.run([sys.executable, PROGRAM, *arguments], stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run([sys.executable, PROGRAM, *arguments], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
     equal(done.returncode, 1)
     assert all(word in done.stderr for word in words.split()) and "Traceback" not in done.stderr, done.stderr
 
@@ -290,7 +301,7 @@ def a_port_in_use_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run([sys.executable, PROGRAM, "--port", port, "videotestsrc ! cudagaussian ! fakesink"],
-                              stderr=subprocess.PIPE, text=True, timeout=60)
+                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and f"port {port}: Address already in use" in done.stderr, done.stderr
 
 
@@ -326,15 +337,12 @@ def a_file_plays_in_a_loop():
     maker = Gst.parse_launch(f"videotestsrc num-buffers=10 ! video/x-raw,width=64,height=64,framerate=30/1 "
                              f"! matroskamux ! filesink location={file}")
     maker.set_state(Gst.State.PLAYING)
-    maker.get_bus().timed_pop_filtered(20 * Gst.SECOND, Gst.MessageType.EOS)
+    assert maker.get_bus().timed_pop_filtered(PATIENCE * Gst.SECOND, Gst.MessageType.EOS), "no end of the clip"
     maker.set_state(Gst.State.NULL)
     line = f"filesrc location={file} ! matroskademux ! cudagaussian"
     with tuning(line) as address:
-        end = time.monotonic() + 20
-        while json.loads(ask(address, "state")[1])["stats"]["cudagaussian0"]["frames"] < 40:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-    done = subprocess.run([sys.executable, PROGRAM, "--once", "--port", "0", line], stderr=subprocess.PIPE, timeout=60)
+        eventually(lambda: json.loads(ask(address, "state")[1])["stats"]["cudagaussian0"]["frames"], lambda seen: seen >= 40)
+    done = subprocess.run([sys.executable, PROGRAM, "--once", "--port", "0", line], stderr=subprocess.PIPE, timeout=PATIENCE)
     equal(done.returncode, 0)
 
 
@@ -347,20 +355,25 @@ def nothing_is_encoded_while_nobody_watches():
     time.sleep(0.7)
     equal(taken.number, 0)
     with taken.watching():
-        number, pair = taken.next(0, 10)
+        number, pair = taken.next(0, PATIENCE)
         assert [each[:2] for each in pair] == [b"\xff\xd8"] * 2, pair
-    time.sleep(0.5)
+    # One more pair may have been on its way.
     number = taken.number
-    time.sleep(0.7)
-    equal(taken.number, number)
+    time.sleep(1.2)
+    assert taken.number <= number + 1, (taken.number, number)
     taken.stop()
     pipeline.set_state(Gst.State.NULL)
 
 
-def processor_time(process):
-    """Returns the seconds that all threads of a process have worked."""
-    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def time_for_the_page(process):
+    """Returns the seconds that all threads of a process have worked, except those in which its pipeline plays."""
+    worked = 0
+    for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may have ended
+            name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
+            if not name.startswith(("imagefreeze", "videotestsrc")):
+                worked += sum(map(int, fields.split()[11:13]))
+    return worked / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
@@ -369,7 +382,7 @@ def watching(address):
     ended, received = threading.Event(), []
 
     def read(path):
-        with urllib.request.urlopen(address + path, timeout=20) as stream:
+        with urllib.request.urlopen(address + path, timeout=PATIENCE) as stream:
             while not ended.is_set() and (line := stream.readline()):
                 received.append(line) if line.startswith(b"X-Picture") else None
 
@@ -386,28 +399,16 @@ def watching(address):
 
 @case()
 def the_page_costs_at_most_15_percent_of_a_core():
-    # The source gives one picture again and again, so that the pipeline itself costs little and always the same.
     line = ("videotestsrc num-buffers=1 ! video/x-raw,format=I420,width=1280,height=720 ! imagefreeze is-live=true "
             "! video/x-raw,framerate=30/1 ! cudagaussian backend=cpu")
-
-    def share(seconds):
-        begin, worked = time.monotonic(), processor_time(program)
-        time.sleep(seconds)
-        return (processor_time(program) - worked) / (time.monotonic() - begin)
-
-    with started(line) as (program, address):
-        costs, pairs, seconds = [], 0, 3
-        for _ in range(5):
-            alone = share(seconds)
-            with watching(address) as count:
-                time.sleep(0.5)
-                before = count()
-                costs.append(share(seconds) - alone)
-                pairs += (count() - before) / 2
-        rate = pairs / (len(costs) * seconds)
-    cost = sorted(costs)[len(costs) // 2]
-    print(f"# {cost:.1%} of one core, from {min(costs):.1%} to {max(costs):.1%}, for {rate:.1f} pairs of pictures per second")
-    assert pairs and cost <= 0.15, (rate, cost)
+    with started(line) as (program, address), watching(address) as count:
+        eventually(count, lambda seen: seen >= 2)
+        begin, worked, before = time.monotonic(), time_for_the_page(program), count()
+        time.sleep(10)
+        worked, seconds = time_for_the_page(program) - worked, time.monotonic() - begin
+        rate, cost = (count() - before) / 2 / seconds, worked / seconds
+    print(f"# {cost:.1%} of one core, for {rate:.1f} pairs of pictures per second")
+    assert cost <= 0.15, (rate, cost)
 
 
 # Formats with and without alpha, of any depth, and sizes that are scaled down or have other than square pixels.

@@ -339,7 +339,9 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
   guint64 frames_before = 0;
   double moved = 0;
   printf("# minutes frames resident-KiB heap-KiB device-KiB p50-ms p99-ms\n");
-  while (minutes() < o.minutes && !run->errors && run->wait <= o.max_wait && !ended_by) {
+  // A busy machine may need longer than the whole run for the first frame.
+  while ((minutes() < o.minutes || !latency->frames()) && !run->errors && run->wait <= o.max_wait &&
+         !ended_by) {
     GstMessage* message = gst_bus_timed_pop_filtered(
         bus, 100 * GST_MSECOND,
         GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));

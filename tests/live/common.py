@@ -1,11 +1,14 @@
 """Shares the program, clips and file readers between the tests of gst-cuda-live-matte."""
 import contextlib
 import faulthandler
+import functools
 import io
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import numpy as np
 
@@ -34,10 +37,10 @@ def live_matte(*arguments, fails=None):
     words."""
     if fails is None and MISSING:
         raise Skip(MISSING)
-    # The time limit is that of one case.
-    faulthandler.dump_traceback_later(280, exit=True)
+    # The time limit is that of one case, and long because machines are busy.
+    faulthandler.dump_traceback_later(900, exit=True)
     done = subprocess.run([sys.executable, PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=240)
+                          stderr=subprocess.STDOUT, text=True, timeout=800)
     assert bool(done.returncode) == bool(fails), done.stdout
     if fails:
         missing = [word for word in fails.split() if word not in done.stdout]
@@ -49,7 +52,7 @@ def make(line):
     """Runs a pipeline to its end."""
     pipeline = Gst.parse_launch(line)
     pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS)
+    message = pipeline.get_bus().timed_pop_filtered(300 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS)
     pipeline.set_state(Gst.State.NULL)
     assert message and message.type == Gst.MessageType.EOS, message and message.parse_error()
 
@@ -70,7 +73,7 @@ def samples_of(file, conversion="", kind=""):
                                 "appsink name=sink sync=false max-buffers=4")
     sink = pipeline.get_by_name("sink")
     pipeline.set_state(Gst.State.PLAYING)
-    while sample := sink.emit("try-pull-sample", 20 * Gst.SECOND):
+    while sample := sink.emit("try-pull-sample", 90 * Gst.SECOND):
         yield sample
     message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
     pipeline.set_state(Gst.State.NULL)
@@ -90,6 +93,45 @@ def grays(file):
     """Returns the luma of a file's frames, from 0 for black to 1 for white."""
     return np.array([(np.array(gcf.frame(sample).planes[0]) - 16.0) / 219
                      for sample in samples_of(file, "videoconvert ! video/x-raw,format=I420 !")])
+
+
+class Waits(threading.Thread):
+    """Adds up for how long the threads of this process wait for a processor."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.begun, self.waits, self.ended = time.monotonic(), {}, threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.05):
+            for task in pathlib.Path("/proc/self/task").iterdir():
+                with contextlib.suppress(OSError):  # it may have ended, or the kernel may not count
+                    self.waits[task.name] = int((task / "schedstat").read_text().split()[1])
+
+    def share(self):
+        self.ended.set()
+        self.join()
+        return sum(self.waits.values()) / 1e9 / (time.monotonic() - self.begun)
+
+
+def punctual(function):
+    """Marks a case that measures how punctual the program is, which no program is without a processor. Where other
+    programs have kept it from one, a case that fails is tried again, and skipped at last."""
+    @functools.wraps(function)
+    def tried(*arguments):
+        for _ in range(4):
+            waits = Waits()
+            waits.start()
+            try:
+                return function(*arguments)
+            except AssertionError as error:
+                share, why = waits.share(), error
+                if share < 0.1:
+                    raise
+            finally:
+                waits.ended.set()
+        raise Skip(f"other programs need the processors, {share:.1f} threads waited at any time: {str(why)[:200]}")
+    return tried
 
 
 def run_program(*arguments, patch=None):

@@ -291,6 +291,6 @@ def error_no_onnxruntime():
     environment = dict(os.environ, XDG_CACHE_HOME=str(FOLDER / "without"), PIP_INDEX_URL="http://127.0.0.1:9/",
                        PIP_RETRIES="0", PIP_FIND_LINKS="", PIP_TIMEOUT="2")
     done = subprocess.run([sys.executable, PROGRAM, "test", "--model", str(file), "--output", "none"], env=environment,
-                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=400)
     assert done.returncode and "Traceback" not in done.stdout, done.stdout
     assert "onnxruntime" in done.stdout and "network connection" in done.stdout or "python3-venv" in done.stdout, done.stdout

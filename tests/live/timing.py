@@ -3,7 +3,7 @@ import re
 import time
 
 import numpy as np
-from common import FOLDER, Gst, make, run_program, samples_of
+from common import FOLDER, Gst, make, punctual, run_program, samples_of
 from files import H264, encoder
 from harness import Skip, case, equal
 from gst_cuda_filters.live_matte import still
@@ -129,6 +129,7 @@ DELAYS = {
 
 
 @case(*DELAYS)
+@punctual
 def delay_of_a_camera(name):
     seconds, options, own, (least, most) = DELAYS[name]
     options = options.format(film=clip(20, "snow")).split()
@@ -148,6 +149,7 @@ def delay_of_a_camera(name):
 
 
 @case("in time", "slower than the video")
+@punctual
 def delay_of_a_file(name):
     """A file that is shown keeps its pace, and each frame has its own mask if the network is fast enough."""
     network = Slow(0.02 if name == "in time" else 0.15)

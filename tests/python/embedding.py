@@ -2,13 +2,12 @@
 """Runs the Python snippets of docs/embedding.md as they are written there."""
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 
-from harness import Skip, case, equal, load_gst, run
+from harness import Skip, case, equal, free_port, load_gst, run
 
 Gst = load_gst()
 from gi.repository import GLib  # noqa: E402
@@ -55,48 +54,32 @@ def every_snippet_is_run_here():
     equal(len(SNIPPETS), 4)
 
 
-def values_at(port, program):
-    """Returns what the page of numbers says after five frames, or nothing if the program ends before."""
-    end, lines = time.monotonic() + 90, None
-    while program.poll() is None:
-        assert time.monotonic() < end, lines
-        time.sleep(0.2)
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=90) as reply:
-                lines = reply.read().decode().splitlines()
-        except OSError:
-            continue
-        # The format is a name, labels in braces, and a number.
-        parts = [re.fullmatch(r"([a-z_]+\{element=\"\w+\"\}) (-?[0-9.e+-]+)", text) for text in lines]
-        if not all(parts):  # This is no format of ours, or another program's page on the same port.
-            continue
-        values = {part[1]: float(part[2]) for part in parts}
-        if values.get('cuda_filter_frames{element="hide"}', 0) >= 5:
-            return values
-    return {}
-
-
 @case()
 def prometheus():
     text = snippet("http.server")
     assert len([line for line in text.splitlines() if line.strip()]) <= 24, "it is no longer short"
     line = ("videotestsrc is-live=true ! video/x-raw,width=64,height=48 ! cudadenoise name=clean ! cudapixelate name=hide "
             "enabled=false ! fakesink")
-    values = {}
-    for _ in range(20):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        program = subprocess.Popen([sys.executable, "-c", text, line, str(port)], stderr=subprocess.PIPE, text=True)
-        try:
-            values = values_at(port, program)
-        finally:
-            program.kill()
-            errors = program.communicate()[1]
-        # Another program may have taken the port meanwhile.
-        if values or "Address already in use" not in errors:
-            break
-    assert values, errors
+    port = free_port()
+    program = subprocess.Popen([sys.executable, "-c", text, line, str(port)], stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 90
+        values = {}
+        while values.get('cuda_filter_frames{element="hide"}', 0) < 5:
+            assert time.monotonic() < end and program.poll() is None, (values, program.poll())
+            time.sleep(0.2)
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=90) as reply:
+                    lines = reply.read().decode().splitlines()
+            except OSError:
+                continue
+            # The format is a name, labels in braces, and a number.
+            parts = [re.fullmatch(r"([a-z_]+\{element=\"\w+\"\}) (-?[0-9.e+-]+)", text) for text in lines]
+            assert all(parts), lines
+            values = {part[1]: float(part[2]) for part in parts}
+    finally:
+        program.kill()
+        program.communicate()
     assert values['cuda_filter_passed{element="hide"}'] >= 5, values
     assert 'cuda_filter_noise_level{element="clean"}' in values, values
     assert values['cuda_filter_processing_time_mean{element="clean"}'] > 0, values

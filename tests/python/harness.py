@@ -1,7 +1,10 @@
 """Runs test cases and prints TAP. A program imports this, marks its functions with @case, and calls
 run()."""
+import contextlib
 import faulthandler
 import os
+import random
+import socket
 import sys
 import traceback
 
@@ -47,6 +50,16 @@ def load_gst():
         skip_all(f"PyGObject or GStreamer's introspection data: {error}")
     Gst.init(None)
     return Gst
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    """Returns a port that nobody uses. It is none of those that the kernel gives to programs that ask for any, so nobody
+    is given it before the test uses it."""
+    while True:
+        with socket.socket(socket.AF_INET, kind) as probe, contextlib.suppress(OSError):
+            port = random.SystemRandom().randrange(16384, 32768)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def raises(kind, words, function, *arguments, **named):

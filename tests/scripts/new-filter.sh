@@ -36,7 +36,7 @@ check 'the new files are as clang-format makes them' "$tree/tests/scripts/format
 mkdir -p "$new_build"
 (cd "$built" && tar -c --exclude=./tests/installed --exclude=./meson-logs .) | tar -xC "$new_build"
 check 'is configured' meson setup --reconfigure "$new_build" "$tree"
-limit=800
+limit=2700
 check 'is built' nice ninja -C "$new_build" gst/libgstcudafilters.so tests/kernels tests/emulated-kernels \
   tests/elements/elements tests/fuzz/fuzz-elements
 export GST_PLUGIN_PATH_1_0=$new_build/gst GST_REGISTRY_1_0=$work/new-registry

@@ -16,9 +16,9 @@ use_plugin "$build"
 export GST_REGISTRY_1_0=$work/registry.bin
 cp "$build/tests/registry" "$GST_REGISTRY_1_0" 2>/dev/null
 
-# Seconds for a command of a case. Processes load nvcodec one at a time on a GPU, so a command may
-# have to wait for other tests.
-limit=${VF_TEST_LIMIT:-120}
+# Seconds for a command of a case, which a busy machine does not exceed. Processes load nvcodec one at
+# a time on a GPU, so a command may have to wait for other tests.
+limit=${VF_TEST_LIMIT:-600}
 count=0
 failed=0
 started=0

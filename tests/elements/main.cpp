@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/elements/basefeatures.h"
+#include "tests/process.h"
 
 namespace vf::test {
 // Each filter of filters/filters.def is described in tests/elements/STEM.cpp.
@@ -122,6 +123,8 @@ int main(int argc, char** argv) {
     else if (arg != "--part" || !read_part(value, &options.part))
       return usage(argv[i - 1]);
   }
+  // lifetime_cases measures memory.
+  one_arena();
   // lifetime_cases counts live objects with this tracer.
   g_setenv("GST_TRACERS", "leaks", FALSE);
   gst_init(nullptr, nullptr);

@@ -323,6 +323,13 @@ bool Batcher::adopt_context(GstBuffer* buffer) {
   return true;
 }
 
+// Tells whether the end of a stream has come and is to be announced.
+bool Batcher::has_end(GstCudaLetterboxBatchPad* pad) const {
+  const BatchPad& s = *pad->state;
+  return negotiated_ && s.known && !s.ended && !s.waiting() &&
+         gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad));
+}
+
 // Tells the elements behind which streams have no frames for a time, or have ended.
 void Batcher::send_events(const Pads& pads) {
   std::vector<guint> removed;
@@ -341,8 +348,7 @@ void Batcher::send_events(const Pads& pads) {
       gst_pad_push_event(element_->srcpad, new_stream_gap(s.stream, *s.events, s.caps, gap));
       gst_event_unref(gap);
     }
-    if (s.ended || s.waiting() || !s.known || !gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad)))
-      continue;
+    if (!has_end(pad)) continue;
     s.ended = true;
     gst_pad_push_event(element_->srcpad, new_stream_end(s.stream, false));
   }
@@ -370,8 +376,9 @@ GstClockTime Batcher::next_time() {
   configure_policy();
   bool fresh = false;
   for (auto* pad : pads.list())
-    fresh = fresh || (policy_.has_room(*pad->state) &&
-                      gst_aggregator_pad_has_buffer(GST_AGGREGATOR_PAD(pad)));
+    fresh =
+        fresh || has_end(pad) ||
+        (policy_.has_room(*pad->state) && gst_aggregator_pad_has_buffer(GST_AGGREGATOR_PAD(pad)));
   const BatchMoment m = moment(latency_);
   const gint64 due = fresh ? 0 : policy_.due(pads.list(), m);
   if (due == G_MAXINT64) return GST_CLOCK_TIME_NONE;

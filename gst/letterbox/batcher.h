@@ -62,6 +62,7 @@ class Batcher {
   void use_cpu_instead(const vf::Status& why);
   void refuse_caps(GstCudaLetterboxBatchPad* pad, const char* why);
   void say_backend(const std::string& text);
+  bool has_end(GstCudaLetterboxBatchPad* pad) const;
   void send_events(const Pads& pads);
   bool take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped);
   void collect_pad(GstCudaLetterboxBatchPad* pad);

@@ -74,6 +74,84 @@ void temporal(Context& context, MatteRefine refine, Type type, int subsample, do
   context.result(name, failure);
 }
 
+// A plan that follows another one remembers its frames only if they fit. Otherwise it is like a plan
+// that has seen no frame.
+void followed_by(Context& context, const char* change, const Picture& next,
+                 const GuidedParams& next_params, bool fits) {
+  const std::string name = text("guided remembers%s when %s", fits ? "" : " nothing", change);
+  if (!context.wants(name)) return;
+  Random random = context.random(name);
+  // The colours stand still, and the mask flickers.
+  const auto run = [&](GuidedPlan& plan, const Picture& picture, uint64_t mask_seed,
+                       Frame* got) -> Status {
+    Frame src(picture.layout);
+    Random flicker(mask_seed);
+    const double full = max_code(picture.layout);
+    for (int p = 0; p < picture.layout.planes; p++)
+      for (int y = 0; y < picture.layout.plane[p].height; y++)
+        for (int x = 0; x < picture.layout.plane[p].width; x++)
+          for (int c = 0; c < picture.layout.plane[p].channels; c++) {
+            const bool mask = p == picture.channels.alpha.plane;
+            const double v = mask ? flicker.unit() : 0.5 + 0.4 * std::sin(0.3 * x + 0.2 * y + c);
+            src.set(p, x, y, c, std::floor(v * full));
+          }
+    const Image in = context.device().upload(src), out = context.device().upload(*got);
+    VF_TRY(plan.run(in, out));
+    VF_TRY(context.device().queue().sync());
+    context.device().download(out, got);
+    return {};
+  };
+  const auto all = [&]() -> std::string {
+    const Picture first = apart(Type::u16, 3, 83, 41);
+    GuidedParams params = params_of(6, 2);
+    params.temporal = 0.9;
+    Queue& queue = context.device().queue();
+    std::unique_ptr<GuidedPlan> plan, fresh;
+    if (Status st = make_again(queue, first, params, &plan); !st.ok()) return st.message();
+    for (int t = 0; t < 3; t++) {
+      Frame got(first.layout);
+      if (Status st = run(*plan, first, random.next(), &got); !st.ok()) return st.message();
+    }
+    if (Status st = make_again(queue, next, next_params, &plan); !st.ok()) return st.message();
+    if (Status st = make_again(queue, next, next_params, &fresh); !st.ok()) return st.message();
+    Frame got(next.layout), want(next.layout);
+    const uint64_t seed = random.next();
+    if (Status st = run(*plan, next, seed, &got); !st.ok()) return st.message();
+    if (Status st = run(*fresh, next, seed, &want); !st.ok()) return st.message();
+    const std::string diff = difference(got, want, {});
+    if (diff.empty() == fits) return fits ? "it remembers nothing" : diff;
+    return {};
+  };
+  const std::string failure = all();
+  context.device().release_all();
+  context.result(name, failure);
+}
+
+void followed_cases(Context& context) {
+  const Picture same = apart(Type::u16, 3, 83, 41);
+  GuidedParams params = params_of(6, 2);
+  params.temporal = 0.9;
+  const auto with = [&](auto&& change) {
+    GuidedParams p = params;
+    change(p);
+    return p;
+  };
+  followed_by(context, "nothing changes", same, params, true);
+  followed_by(context, "epsilon changes", same, with([](GuidedParams& p) { p.epsilon *= 2; }),
+              true);
+  followed_by(context, "the width changes", apart(Type::u16, 3, 82, 41), params, false);
+  followed_by(context, "the height changes", apart(Type::u16, 3, 83, 40), params, false);
+  followed_by(context, "the type changes", apart(Type::u8, 3, 83, 41), params, false);
+  followed_by(context, "colours go", apart(Type::u16, 1, 83, 41), params, false);
+  Picture shallow = same;
+  shallow.layout.max_value = 1023;
+  followed_by(context, "the depth changes", shallow, params, false);
+  followed_by(context, "subsample changes", same, with([](GuidedParams& p) { p.subsample = 3; }),
+              false);
+  followed_by(context, "the mask changes", same,
+              with([](GuidedParams& p) { p.mask = MatteMask::chroma_key; }), false);
+}
+
 void temporal_cases(Context& context) {
   for (const Type type : {Type::u8, Type::u16, Type::f32})
     for (const int s : {1, 4})
@@ -311,12 +389,23 @@ void refused_masks(Context& context) {
     m.stride = m.width;
   }
   context.refused("guided external refuses many bytes", plan->set_mask({large, 3, 0}), "bytes");
+  // A mask may have exactly as many. Their values are not read here.
+  std::vector<MaskPart> most(CoarseMask::kMaxParts, good);
+  for (MaskPart& m : most) {
+    m.width = 2048;
+    m.stride = m.width;
+    m.height = int(CoarseMask::kMaxBytes / most.size()) / m.width;
+  }
+  PlacedMask placed;
+  const Status taken = place_mask({most.data(), int(most.size()), 0}, 40, 30, &placed);
+  context.result("guided external takes the most bytes", taken.ok() ? "" : taken.message());
 }
 
 }  // namespace
 
 void guided_sequence_cases(Context& context) {
   temporal_cases(context);
+  followed_cases(context);
   external_cases(context);
   mask_sequence(context, MatteRefine::guided);
   mask_sequence(context, MatteRefine::colors);

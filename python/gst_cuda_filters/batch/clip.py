@@ -140,6 +140,10 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
     os.replace(part, job.record)
 
 
+# A pipeline that is not made in so many seconds is given up.
+CHECK = 300.0
+
+
 class _Runner:
     """Runs one pipeline after the other in a process, see pipeline.py."""
 
@@ -243,7 +247,8 @@ def dask_setup(_worker: Any) -> None:
 
 def check_pipeline(job: Job) -> None:
     """Makes a clip's pipeline without running it. Raises ClipError if that fails."""
-    _run_pipeline({**_request(job, job.output), "check": True}, job.timeout, job.stall)
+    # The job's limits are for clips. This also starts a process, which loads GStreamer's plugins.
+    _run_pipeline({**_request(job, job.output), "check": True}, 0, CHECK)
 
 
 def run_clip(job: Job) -> dict[str, Any]:

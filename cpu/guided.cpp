@@ -188,7 +188,7 @@ class CpuGuided final : public GuidedPlan {
     const size_t wide = size_t(t.width), low = size_t(l.width);
     // Planes of 4 bytes, then 2, then 1, so that all are aligned.
     const size_t floats =
-        (l.estimates ? 9 * n : 0) + (l.second.empty() ? 7 : 11) * cells + 2 * (low + 2 * wide);
+        (l.estimates ? 11 * n : 0) + (l.second.empty() ? 7 : 11) * cells + 2 * (low + 2 * wide);
     VF_TRY(pool_.allocate(Memory::host, floats * sizeof(float) + (sizeof(uint16_t) + 4) * n,
                           &layers_memory_));
     auto* next = layers_memory_.as<float>();
@@ -209,7 +209,8 @@ class CpuGuided final : public GuidedPlan {
     if (l.blurs)
       place(t.width, 0.5 / cell - 0.5, 1 / cell, l.cell_width, p.cell_pixels.left,
             p.cell_pixels.weight);
-    for (auto* planes : {&p.better, &p.subject, &p.behind})
+    for (float*& plane : p.better) plane = l.estimates ? take(n) : nullptr;
+    for (auto* planes : {&p.subject, &p.behind})
       for (float*& plane : *planes) plane = l.estimates ? take(n) : nullptr;
     for (float*& plane : p.cells) plane = take(cells);
     for (float*& plane : p.blurred) plane = take(cells);

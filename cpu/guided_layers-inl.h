@@ -24,7 +24,7 @@ namespace HWY_NAMESPACE {
 // repeated. `colors` has the subject's colours in a row of a plane; row, sub_x and sub_y tell which
 // row it is.
 struct LayerRows {
-  float *low[6] = {}, *colors[3] = {};
+  float *low[8] = {}, *colors[3] = {};
   int row = -1, sub_x = 0, sub_y = 0;
 };
 
@@ -83,34 +83,37 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
       part |= q[x] < 1;
     }
     if (!some || !part) continue;
-    for (int c = 0; c < 3 && !ready; c++) {
+    for (int c = 0; c < 4 && !ready; c++) {
       between_rows(p.subject[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[c]);
-      between_rows(p.behind[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[3 + c]);
+      between_rows(p.behind[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[4 + c]);
     }
     ready = true;
     const int* VF_RESTRICT left = p.pixels.left;
     const float* VF_RESTRICT weight = p.pixels.weight;
-    const float* low[6];
-    std::copy_n(rows->low, 6, low);
+    const float* low[8];
+    std::copy_n(rows->low, 8, low);
     float* VF_RESTRICT out[3] = {rows->colors[0], rows->colors[1], rows->colors[2]};
     for (int x = x0; x < x1; x++) {
       const size_t at = size_t(x) << shift;
       const int i = left[at];
-      const float w = weight[at];
-      float seen[3], F[3], B[3], along = 0, length = float(GuidedLayers::kAlike);
+      const float w = weight[at], a = q[x];
+      const auto between = [&](int k) { return low[k][i] + w * (low[k][i + 1] - low[k][i]); };
+      constexpr float spread = float(GuidedLayers::kSpread);
+      const float of_f = between(3) + spread, of_b = between(7) + spread;
+      const float variance = a * a * of_f + (1 - a) * (1 - a) * of_b;
+      float seen[3], F[3], rest[3], unexplained = variance, from_subject = of_f;
       for (int c = 0; c < 3; c++) {
         seen[c] = clamp01(out[c][x]);
-        F[c] = low[c][i] + w * (low[c][i + 1] - low[c][i]);
-        B[c] = low[3 + c][i] + w * (low[3 + c][i + 1] - low[3 + c][i]);
-        along += (seen[c] - B[c]) * (F[c] - B[c]);
-        length += (F[c] - B[c]) * (F[c] - B[c]);
+        F[c] = between(c);
+        rest[c] = seen[c] - a * F[c] - (1 - a) * between(4 + c);
+        unexplained += rest[c] * rest[c];
+        from_subject += (seen[c] - F[c]) * (seen[c] - F[c]);
       }
+      const float per = 1 / variance, ratio = unexplained * per * of_f / from_subject;
+      const float odds = float(GuidedLayers::kDoubt) * ratio * ratio, own = odds / (1 + odds);
       constexpr float slope = float(1 / GuidedLayers::kFull);
-      const float a = std::max(q[x], clamp01(along / length)), in = std::min(1.0f, slope * q[x]);
-      for (int c = 0; c < 3; c++) {
-        const float found = clamp01(F[c] + a * (seen[c] - a * F[c] - (1 - a) * B[c]));
-        out[c][x] += in * (found - seen[c]);
-      }
+      const float gain = a * of_f * per, in = std::min(1.0f, slope * a) * (1 - own);
+      for (int c = 0; c < 3; c++) out[c][x] += in * (clamp01(F[c] + gain * rest[c]) - seen[c]);
     }
   }
 }

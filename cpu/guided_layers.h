@@ -21,8 +21,9 @@ struct GuidedLayerPlanes {
   uint8_t* alpha = nullptr;
   uint16_t* clear = nullptr;
   LayerPlaces centres;  // of the samples among those of the guided filter
-  // Colours over full scale: the subject's after the first round, and those of both layers.
-  float *better[3] = {}, *subject[3] = {}, *behind[3] = {};
+  // Colours over full scale: the subject's after the first round, and those of both layers. The
+  // last plane of a layer has the variance of its colours, all channels together.
+  float *better[3] = {}, *subject[4] = {}, *behind[4] = {};
   LayerPlaces pixels;  // of the frame among the samples
   // Cells, cell_width x cell_height: sums of w times colour and of w, and the blurred colours.
   float *cells[4] = {}, *blurred[3] = {};

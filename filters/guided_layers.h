@@ -3,6 +3,7 @@
 // docs/spec/matte.md defines it, and the names here are those of its formulas.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 namespace vf {
@@ -13,13 +14,21 @@ struct GuidedLayers {
   // Pixels along a sample, and the radii of the windows of the estimate and of its second round, in
   // samples.
   static constexpr int kStep = 4, kRadius = 3, kSmooth = 1;
-  // Weight of a sample's own colour against those of its window, which have up to 255 each.
-  static constexpr int kOwn = 32;
+  // Least weight of a sample's own colour against those of its window, which have up to 255 each.
+  static constexpr int kOwn = 8;
   // The estimate fades in up to this matte: at 0 the colours stay.
-  static constexpr double kFull = 1 / 4.0;
-  // Below this squared difference of subject and background, of channels 0 to 1, a pixel does not
-  // show to which of them it belongs.
-  static constexpr double kAlike = 0.01;
+  static constexpr double kFull = 1 / 8.0;
+  // Added to the variances of both layers' colours, of channels 0 to 1: what a mean over samples
+  // does not show.
+  static constexpr double kSpread = 0.012;
+  // How often a pixel is the subject's alone although the matte says otherwise.
+  static constexpr double kDoubt = 0.3;
+
+  // Returns the weight of a sample for a layer, of whose colour it has the share a / 255.
+  static constexpr uint32_t purity(uint32_t a) {
+    return (2 * a * a * a + 255 * 255) / (2 * 255 * 255);
+  }
+
   // Samples along the largest cell of the blur, and the radius of its widest kernel, in cells.
   static constexpr int kMaxCell = 16, kMaxRadius = 12;
   // Weights of a sample in the blur: kClear as clear background, which ends at the matte kEdge, and

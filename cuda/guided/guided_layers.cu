@@ -3,10 +3,10 @@
 //
 //   samples  A thread block makes a tile of 32 x 16 samples, and reads the samples around it that
 //            its windows need. It computes their matte a from the means of (a, b), then the sums
-//            of a, of the colours and of their products over 7 x 7 samples, then the colours F and
-//            B, and the mean of F over 3 x 3. The sums are running sums, down and along, of
-//            integers, so they are exact. It also sums the tile's cells for the blur, and adds up
-//            all of them.
+//            of both layers' weights, colours and squared colours over 7 x 7 samples, then the
+//            colours F and B with their variances, and the mean of F over 3 x 3. The sums are
+//            running sums, down and along, of integers, so they are exact. It also sums the tile's
+//            cells for the blur, and adds up all of them.
 //   blur     A thread block blurs a tile of cells in shared memory, first down, with two rows per
 //            thread, and then along. The Gaussian has at most 25 taps, whatever sigma is. Each
 //            block adds up the totals of all blocks by itself, which gives the frame's mean
@@ -57,46 +57,67 @@ constexpr int kRun = 2;            // outputs of a thread, of running sums
 // There are as many threads as samples. At 1080p, two blocks a processor must hide their latencies.
 constexpr int kThreads = kTileX * kTileY;
 
-// A sample's share in the sums: (r, g) and (b, a) as halves of words, then a r, a g, a b.
+// Sums over samples: of the weights, in halves of a word, and for each layer of weights times the
+// colours' channels and times the colours' squares. A window's sums stay below 2^32.
+constexpr int kSums = 9;
 struct Sums {
-  uint32_t v[5];
-  __device__ __forceinline__ void add(uint32_t word) { change(word, 1u); }
-  __device__ __forceinline__ void remove(uint32_t word) { change(word, ~0u); }
-  __device__ __forceinline__ void change(uint32_t word, uint32_t sign) {
-    const uint32_t a = (word >> 24) * sign;
-    v[0] += sign * __byte_perm(word, 0, 0x4140);
-    v[1] += sign * __byte_perm(word, 0, 0x4342);
+  uint32_t v[kSums];
+  // `weights` has those of the subject and the background in a byte each.
+  __device__ __forceinline__ void change(uint32_t word, uint32_t weights, uint32_t sign) {
+    const uint32_t color[3] = {word & 255, word >> 8 & 255, word >> 16 & 255};
+    const uint32_t square = color[0] * color[0] + color[1] * color[1] + color[2] * color[2];
+    v[0] += sign * __byte_perm(weights, 0, 0x4140);
 #pragma unroll
-    for (int c = 0; c < 3; c++) v[2 + c] += a * (word >> 8 * c & 255);
+    for (int k = 0; k < 2; k++) {
+      const uint32_t w = sign * (weights >> 8 * k & 255);
+#pragma unroll
+      for (int c = 0; c < 3; c++) v[1 + 4 * k + c] += w * color[c];
+      v[4 + 4 * k] += w * square;
+    }
   }
 };
 
 struct Tile {
-  uint32_t words[kHigh][kWide];     // colours and a
-  uint32_t sums[5][kOutY][kPitch];  // down the windows
-  uint2 better[kOutY][kOutX];       // F of the first round, improved, as halves
+  uint32_t words[kHigh][kWide];         // colours and a
+  uint16_t weights[kHigh][kWide];       // of both layers, 0 outside of the frame
+  uint32_t sums[kSums][kOutY][kPitch];  // down the windows
+  uint2 better[kOutY][kOutX];           // F of the first round, improved, as halves
 };
 
-// The first round, from the sums over the window of a sample: F, improved, and B.
+// The first round, from the sums over the window of a sample: F, improved, the variance of F's
+// colours, and B with the variance of its colours.
 __device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int count, uint2* better,
                                             uint2* behind) {
-  const uint32_t sum_a = s.v[1] >> 16;
-  const uint32_t sums[3] = {s.v[0] & 0xffff, s.v[0] >> 16, s.v[1] & 0xffff};
-  const float a = float(word >> 24) * (1.f / 255);
-  const float per_a = __fdividef(1.f, float(sum_a + L::kOwn));
-  const float per_rest = __fdividef(1.f, float(255 * count - sum_a + L::kOwn));
+  const uint32_t sums[2] = {s.v[0] & 0xffff, s.v[0] >> 16};
+  const float a = float(word >> 24) * (1.f / 255), all = float(255 * count);
+  const float soft = (all - float(sums[0] + sums[1])) * __fdividef(1.f, all);
+  const float weight = fmaf(2 * all, soft * soft * (soft * soft), float(L::kOwn));
+  float own[3], mean[2][3], variance[2], square = 0;
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    own[c] = float(word >> 8 * c & 255);
+    square = fmaf(own[c], own[c], square);
+  }
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    const float per = __fdividef(1.f, float(sums[k]) + weight);
+    variance[k] = fmaf(weight, square, float(s.v[4 + 4 * k])) * per;
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+      mean[k][c] = fmaf(weight, own[c], float(s.v[1 + 4 * k + c])) * per;
+      variance[k] = fmaf(-mean[k][c], mean[k][c], variance[k]);
+    }
+    variance[k] = fmaxf(variance[k], 0.f);
+  }
   float f[3], b[3];
 #pragma unroll
   for (int c = 0; c < 3; c++) {
-    const uint32_t own = word >> 8 * c & 255;
-    f[c] = float(s.v[2 + c] + L::kOwn * own) * per_a;
-    b[c] = float(255 * sums[c] - s.v[2 + c] + L::kOwn * own) * per_rest;
-    f[c] = fmaf(a, float(own) - a * f[c] - (1 - a) * b[c], f[c]);
+    f[c] = fmaf(a, own[c] - a * mean[0][c] - (1 - a) * mean[1][c], mean[0][c]);
     f[c] = fminf(fmaxf(f[c], 0.f), 255.f) - kLayerMiddle;
-    b[c] -= kLayerMiddle;
+    b[c] = mean[1][c] - kLayerMiddle;
   }
-  *better = make_uint2(two_halves(f[0], f[1]), two_halves(f[2], 0));
-  *behind = make_uint2(two_halves(b[0], b[1]), two_halves(b[2], 0));
+  *better = make_uint2(two_halves(f[0], f[1]), two_halves(f[2], variance[0]));
+  *behind = make_uint2(two_halves(b[0], b[1]), two_halves(b[2], variance[1]));
 }
 
 // Finds the colours of the subject and behind it for the tile's samples, from their words.
@@ -105,15 +126,18 @@ __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
   const int x0 = blockIdx.x * kTileX, y0 = blockIdx.y * kTileY;
   if (const int c = tid % kWide, first = tid / kWide * kRun; first < kOutY) {
     Sums s = {};
+    const auto add = [&](int r, uint32_t sign) {
+      s.change(tile.words[r][c], tile.weights[r][c], sign);
+    };
 #pragma unroll
-    for (int j = 0; j < kWindow; j++) s.add(tile.words[first + j][c]);
+    for (int j = 0; j < kWindow; j++) add(first + j, 1u);
 #pragma unroll
     for (int j = 0; j < kRun; j++) {
 #pragma unroll
-      for (int k = 0; k < 5; k++) tile.sums[k][first + j][c] = s.v[k];
+      for (int k = 0; k < kSums; k++) tile.sums[k][first + j][c] = s.v[k];
       if (j + 1 == kRun) break;
-      s.remove(tile.words[first + j][c]);
-      s.add(tile.words[first + j + kWindow][c]);
+      add(first + j, ~0u);
+      add(first + j + kWindow, 1u);
     }
   }
   __syncthreads();
@@ -121,7 +145,7 @@ __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
     Sums s = {};
     const auto change = [&](int c, uint32_t sign) {
 #pragma unroll
-      for (int k = 0; k < 5; k++) s.v[k] += sign * tile.sums[k][r][c];
+      for (int k = 0; k < kSums; k++) s.v[k] += sign * tile.sums[k][r][c];
     };
 #pragma unroll
     for (int i = 0; i < kWindow; i++) change(first + i, 1u);
@@ -153,16 +177,18 @@ __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
   for (int j = 0; j < 3; j++)
 #pragma unroll
     for (int i = 0; i < 3; i++) {
-      const float a = float(tile.words[cy + j + L::kRadius][cx + i + L::kRadius] >> 24);
+      const float pure = float(tile.weights[cy + j + L::kRadius][cx + i + L::kRadius] & 255);
       const Halves v = halves_of(tile.better[cy + j][cx + i]);
-      const float weight = i == 1 && j == 1 ? a + L::kOwn : a;
+      const float weight = i == 1 && j == 1 ? pure + L::kOwn : pure;
 #pragma unroll
       for (int c = 0; c < 3; c++) f[c] = fmaf(weight, v.v[c], f[c]);
-      all += a;
+      all += pure;
     }
   const float unit = __fdividef(1.f, all);
+  const uint32_t last = uint32_t(__half_as_ushort(__float2half_rn(f[2] * unit)));
   reinterpret_cast<uint2*>(l.found + size_t(y) * l.width + x)[0] =
-      make_uint2(two_halves(f[0] * unit, f[1] * unit), two_halves(f[2] * unit, 0));
+      make_uint2(two_halves(f[0] * unit, f[1] * unit),
+                 __byte_perm(last, tile.better[cy + 1][cx + 1].y, 0x7610));
 }
 
 // How clear the background is in a sample.
@@ -260,7 +286,10 @@ __global__ __launch_bounds__(kThreads) void samples(const GuidedCoefficients g, 
     if (i >= kHigh * kWide) break;
     const bool in = x >= 0 && y >= 0 && x < l.width && y < l.height;
     const float q = matte_of(l, ab[k], word[k]);
-    tile.words[r][c] = in ? word[k] | uint32_t(fmaf(q, 255.f, 0.5f)) << 24 : 0;
+    const uint32_t a = uint32_t(fmaf(q, 255.f, 0.5f));
+    tile.words[r][c] = in ? word[k] | a << 24 : 0;
+    if (l.estimates)
+      tile.weights[r][c] = in ? uint16_t(L::purity(a) | L::purity(255 - a) << 8) : 0;
     if (c >= kHalo - 1 && r >= kHalo - 1 && c <= kHalo + kTileX && r <= kHalo + kTileY)
       clear[r - kHalo + 1][c - kHalo + 1] = in ? uint16_t(clearness(q)) : 0xffff;
   }

@@ -41,45 +41,49 @@ __device__ __forceinline__ Halves halves_of(uint2 v) {
   return {{low_half(v.x), high_half(v.x), low_half(v.y)}};
 }
 
-// Colours are codes of 8 bits less kLayerMiddle, because halves are finest near 0.
+// Colours are codes of 8 bits less kLayerMiddle, because halves are finest near 0. The fourth value
+// of a layer is the variance of its colours, in squared codes.
 constexpr float kLayerMiddle = 128;
 struct LayerColors {
-  float subject[3], behind[3];
+  float subject[4], behind[4];
 };
 __device__ __forceinline__ LayerColors layer_colors(uint4 v) {
-  return {{low_half(v.x), high_half(v.x), low_half(v.y)},
-          {low_half(v.z), high_half(v.z), low_half(v.w)}};
+  return {{low_half(v.x), high_half(v.x), low_half(v.y), high_half(v.y)},
+          {low_half(v.z), high_half(v.z), low_half(v.w), high_half(v.w)}};
 }
 __device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerColors& b, float t) {
   LayerColors out;
 #pragma unroll
-  for (int c = 0; c < 3; c++) {
+  for (int c = 0; c < 4; c++) {
     out.subject[c] = fmaf(t, b.subject[c] - a.subject[c], a.subject[c]);
     out.behind[c] = fmaf(t, b.behind[c] - a.behind[c], a.behind[c]);
   }
   return out;
 }
 
-// Removes the background's share from the colours v of a pixel whose matte is q. f and b are the
-// colours of the two layers, and all are less `middle`.
+// Removes the background's share from the colours v of a pixel whose matte q is above 0. f and b
+// are the colours of the two layers and their variances, and all colours are less `middle`.
 __device__ __forceinline__ void estimate_colors(float full, const float* f, const float* b, float q,
                                                 float middle, float* v) {
-  const float in = __saturatef(q * float(1 / GuidedLayers::kFull));
   const auto clamped = [&](float c) { return fminf(fmaxf(c, -middle), full - middle); };
-  float along = 0, length = float(GuidedLayers::kAlike) * full * full;
+  const float more = float(GuidedLayers::kSpread) * full * full;
+  const float of_f = f[3] + more, of_b = b[3] + more;
+  const float variance = q * q * of_f + (1 - q) * (1 - q) * of_b;
+  float rest[3], unexplained = variance, from_subject = of_f;
 #pragma unroll
   for (int c = 0; c < 3; c++) {
-    const float d = f[c] - b[c];
-    along = fmaf(clamped(v[c]) - b[c], d, along);
-    length = fmaf(d, d, length);
+    const float seen = clamped(v[c]), d = seen - f[c];
+    rest[c] = seen - q * f[c] - (1 - q) * b[c];
+    unexplained = fmaf(rest[c], rest[c], unexplained);
+    from_subject = fmaf(d, d, from_subject);
   }
-  const float p = fmaxf(q, __saturatef(__fdividef(along, length)));
+  const float share = __fdividef(of_f, variance), gain = q * share;
+  const float ratio = share * __fdividef(unexplained, from_subject);
+  const float in = __saturatef(q * float(1 / GuidedLayers::kFull)) *
+                   __fdividef(1.f, fmaf(float(GuidedLayers::kDoubt) * ratio, ratio, 1.f));
 #pragma unroll
-  for (int c = 0; c < 3; c++) {
-    const float seen = clamped(v[c]);
-    const float found = clamped(fmaf(p, seen - p * f[c] - (1 - p) * b[c], f[c]));
-    v[c] = fmaf(in, found - seen, v[c]);
-  }
+  for (int c = 0; c < 3; c++)
+    v[c] = fmaf(in, clamped(fmaf(gain, rest[c], f[c])) - clamped(v[c]), v[c]);
 }
 
 // Does the same for pixel (x, y), with colours as values in memory.
@@ -95,12 +99,14 @@ __device__ __forceinline__ void estimate_at(const GuidedResult& g, int x, int y,
   const auto at = [](const uint4* p) { return layer_colors(__ldg(p)); };
   const LayerColors at_pixel =
       lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
-  float f[3], b[3];
+  float f[4], b[4];
 #pragma unroll
   for (int c = 0; c < 3; c++) {
     f[c] = (at_pixel.subject[c] + kLayerMiddle) * l.unit;
     b[c] = (at_pixel.behind[c] + kLayerMiddle) * l.unit;
   }
+  f[3] = at_pixel.subject[3] * l.unit * l.unit;
+  b[3] = at_pixel.behind[3] * l.unit * l.unit;
   estimate_colors(g.full, f, b, q, 0, v);
 }
 

@@ -394,12 +394,13 @@ double color_error(const Mat& bgra, const Subject& s) {
 
 // foreground=estimate over keeping the colours, composed over black and white under the true matte:
 // for the true matte as mask, which a window of 3 x 3 pixels leaves as it is, and for masks that
-// refine=colors refines.
-void estimated(const Options& o, const std::vector<Mat>& frames,
-               const std::vector<std::pair<std::string, Mat>>& cutouts) {
-  printf("\n%-34s %10s %10s %10s\n", "MSE of the colours", "keep", "estimate", "ratio");
+// refine=colors refines. `set` names the material; `most` limits the rows of the true matte.
+void estimated(const Options& o, const std::string& set, const std::vector<Mat>& frames,
+               const std::vector<std::pair<std::string, Mat>>& cutouts, double most) {
+  printf("\n%-34s %10s %10s %10s %10s\n", ("MSE of the colours, " + set).c_str(), "keep",
+         "estimate", "ratio", "worst");
   const auto row = [&](const char* name, int behind, bool exact) {
-    double sums[2] = {};
+    double sums[2] = {}, worst = 0;
     cv::RNG random(3);
     for (size_t i = 0; i < cutouts.size(); i++)
       for (int grow = exact ? 0 : -1; grow <= (exact ? 0 : 1); grow++) {
@@ -418,26 +419,34 @@ void estimated(const Options& o, const std::vector<Mat>& frames,
           p.radius = p.subsample = 1;
           p.epsilon = GuidedParams::kEpsilon.min;
         }
-        sums[0] += color_error(image, s);
+        const double kept = color_error(image, s);
         p.foreground = MatteForeground::estimate;
         const Mat ours = Filter(o.backend, p)(image);
-        sums[1] += color_error(ours, s);
-        if (grow > 0 || exact)
-          save(o,
-               cutouts[i].first + "-" + std::to_string(behind) + (exact ? "-true" : "-refined") +
-                   "-estimate",
-               ours);
+        const double left = color_error(ours, s);
+        sums[0] += kept;
+        sums[1] += left;
+        worst = std::max(worst, left / kept);
+        const std::string stem = set + "-" + cutouts[i].first + "-" + std::to_string(behind) +
+                                 (exact  ? "-true"
+                                  : grow < 0 ? "-shrunk"
+                                  : grow ? "-grown"
+                                         : "-refined");
+        save(o, stem + "-picture", image);
+        save(o, stem + "-estimate", ours);
       }
-    printf("%-34s %10.3f %10.3f %10.3f\n", name, sums[0] / double(cutouts.size()),
-           sums[1] / double(cutouts.size()), sums[1] / sums[0]);
-    return sums[1] / sums[0];
+    const double n = double(cutouts.size()), ratio = sums[1] / sums[0];
+    printf("%-34s %10.3f %10.3f %10.3f %10.3f\n", name, sums[0] / n, sums[1] / n, ratio, worst);
+    return ratio;
   };
-  const char* const exact[] = {"true matte, city", "true matte, defocused", "true matte, green"};
-  const char* const refined[] = {"refined, city", "refined, defocused", "refined, green"};
-  for (int b = 0; b < 3; b++) {
-    const double r = row(exact[b], b, true);
-    promise(r <= 0.75, "foreground=estimate: %.3f of the error of keeping (must 0.75, aim 0.6)", r);
-  }
+  const char* const exact[] = {"true matte, sharp", "true matte, defocused", "true matte, green"};
+  const char* const refined[] = {"refined, sharp", "refined, defocused", "refined, green"};
+  double mean = 0;
+  for (int b = 0; b < 3; b++) mean += row(exact[b], b, true) / 3;
+  if (most > 0)
+    promise(mean <= most, "foreground=estimate: %.3f of the error of keeping (at most %.2f)", mean,
+            most);
+  else
+    printf("mean %.3f\n", mean);
   for (int b = 0; b < 3; b++) row(refined[b], b, false);
 }
 
@@ -836,7 +845,10 @@ int main(int argc, char** argv) {
   if (wants("small")) small(o, frames, cutouts);
   if (wants("key")) key(o, cutouts);
   if (wants("layers")) {
-    estimated(o, frames, cutouts);
+    estimated(o, "city", frames, cutouts, 0.48);
+    for (size_t i = 0; i < o.holdout_frames.size(); i++)
+      estimated(o, "unseen " + std::to_string(i + 1), clip(o.holdout_frames[i]),
+                subjects(o.holdout_cutouts), 0);
     halo(o);
   }
   if (wants("flicker")) flicker(o, frames, cutouts);

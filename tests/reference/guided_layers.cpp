@@ -41,40 +41,74 @@ void ReferenceLayers::make(const Guide& guide, const Matte& matte) {
 
 void ReferenceLayers::estimate() {
   const size_t n = guide_.size();
-  const double own = 32 / 255.0;
-  const auto color = [&](size_t i, int c) { return guide_[i][c] / 255.0; };
-  // Returns the mean of value(i) over the windows with the weights share(i), and of the sample's
-  // value.
-  const auto mean = [&](int radius, auto&& value, auto&& share) {
-    Plane out(n);
-    for (int j = 0; j < h_; j++)
-      for (int i = 0; i < w_; i++)
-        for (int c = 0; c < 3; c++) {
-          const size_t here = size_t(j) * w_ + i;
-          double sum = own * value(here, c), all = own;
-          for (int y = std::max(0, j - radius); y <= std::min(h_ - 1, j + radius); y++)
-            for (int x = std::max(0, i - radius); x <= std::min(w_ - 1, i + radius); x++) {
-              const size_t k = size_t(y) * w_ + x;
-              sum += share(k) * value(k, c);
-              all += share(k);
-            }
-          out[here][c] = sum / all;
-        }
-    return out;
+  const double least = 8 / 255.0;
+  const auto rounded = [](double share) { return std::floor(255 * share * share * share + 0.5) / 255; };
+  std::vector<double> of_subject, of_behind;
+  for (const double a : alpha_) {
+    of_subject.push_back(rounded(a));
+    of_behind.push_back(rounded(1 - a));
+  }
+  // Calls add(k) for all samples k of the window round sample (i, j).
+  const auto window = [&](int i, int j, int radius, auto&& add) {
+    for (int y = std::max(0, j - radius); y <= std::min(h_ - 1, j + radius); y++)
+      for (int x = std::max(0, i - radius); x <= std::min(w_ - 1, i + radius); x++)
+        add(size_t(y) * w_ + x);
   };
-  const auto subject = [&](size_t i) { return alpha_[i]; };
-  const auto behind = [&](size_t i) { return 1 - alpha_[i]; };
-  const Plane f = mean(3, color, subject), b = mean(3, color, behind);
   Plane better(n);
-  for (size_t i = 0; i < n; i++)
-    for (int c = 0; c < 3; c++) {
-      const double a = alpha_[i];
-      better[i][c] =
-          std::clamp(f[i][c] + a * (color(i, c) - a * f[i][c] - (1 - a) * b[i][c]), 0.0, 1.0);
+  behind_.assign(n, {});
+  spread_.assign(n, {});
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const size_t here = size_t(j) * w_ + i;
+      double count = 0, pure = 0;
+      window(i, j, 3, [&](size_t k) {
+        count++;
+        pure += of_subject[k] + of_behind[k];
+      });
+      const double own = least + 2 * count * std::pow(1 - pure / count, 4);
+      // Returns the mean colour under these weights, and sets the variance of all channels together.
+      const auto mean = [&](const std::vector<double>& weight, double* variance) {
+        Color sum = {};
+        double squares = 0, all = 0;
+        const auto add = [&](size_t k, double w) {
+          for (int c = 0; c < 3; c++) {
+            const double v = guide_[k][c] / 255.0;
+            sum[c] += w * v;
+            squares += w * v * v;
+          }
+          all += w;
+        };
+        window(i, j, 3, [&](size_t k) { add(k, weight[k]); });
+        add(here, own);
+        *variance = squares / all;
+        for (double& v : sum) {
+          v /= all;
+          *variance -= v * v;
+        }
+        *variance = std::max(*variance, 0.0);
+        return sum;
+      };
+      const double a = alpha_[here];
+      const Color f = mean(of_subject, &spread_[here][0]);
+      const Color b = behind_[here] = mean(of_behind, &spread_[here][1]);
+      for (int c = 0; c < 3; c++) {
+        const double v = guide_[here][c] / 255.0;
+        better[here][c] = std::clamp(f[c] + a * (v - a * f[c] - (1 - a) * b[c]), 0.0, 1.0);
+      }
     }
-  subject_ = mean(
-      1, [&](size_t i, int c) { return better[i][c]; }, subject);
-  behind_ = b;
+  subject_.assign(n, {});
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const size_t here = size_t(j) * w_ + i;
+      for (int c = 0; c < 3; c++) {
+        double sum = least * better[here][c], all = least;
+        window(i, j, 1, [&](size_t k) {
+          sum += of_subject[k] * better[k][c];
+          all += of_subject[k];
+        });
+        subject_[here][c] = sum / all;
+      }
+    }
 }
 
 void ReferenceLayers::blur() {
@@ -151,18 +185,25 @@ ReferenceLayers::Color ReferenceLayers::at(const Plane& plane, int width, int he
 ReferenceLayers::Color ReferenceLayers::foreground(int x, int y, const Color& v, double q) const {
   if (!t_.layers.estimates) return v;
   const Color f = at(subject_, w_, h_, kStep, x, y), b = at(behind_, w_, h_, kStep, x, y);
-  Color seen;
-  double along = 0, length = 0.01;
+  const Color spread = at(spread_, w_, h_, kStep, x, y);
+  const double of_f = spread[0] + 0.012, of_b = spread[1] + 0.012;
+  const double variance = q * q * of_f + (1 - q) * (1 - q) * of_b;
+  Color seen, rest;
+  double unexplained = 0, from_subject = 0;
   for (int c = 0; c < 3; c++) {
     seen[c] = std::clamp(v[c], 0.0, 1.0);
-    along += (seen[c] - b[c]) * (f[c] - b[c]);
-    length += (f[c] - b[c]) * (f[c] - b[c]);
+    rest[c] = seen[c] - q * f[c] - (1 - q) * b[c];
+    unexplained += rest[c] * rest[c];
+    from_subject += (seen[c] - f[c]) * (seen[c] - f[c]);
   }
-  const double p = std::max(q, std::clamp(along / length, 0.0, 1.0));
+  const double odds =
+      0.3 *
+      std::pow((1 + unexplained / variance) / (1 + from_subject / of_f), 2);
   Color out;
   for (int c = 0; c < 3; c++) {
-    const double found = std::clamp(f[c] + p * (seen[c] - p * f[c] - (1 - p) * b[c]), 0.0, 1.0);
-    out[c] = v[c] + std::min(1.0, 4 * q) * (found - seen[c]);
+    const double found = std::clamp(f[c] + q * of_f / variance * rest[c], 0.0, 1.0);
+    const double likely = found + odds / (1 + odds) * (seen[c] - found);
+    out[c] = v[c] + std::min(1.0, 8 * q) * (likely - seen[c]);
   }
   return out;
 }

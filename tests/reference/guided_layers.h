@@ -38,6 +38,7 @@ class ReferenceLayers {
   std::vector<std::array<int, 3>> guide_;
   std::vector<double> alpha_, weight_;  // a / 255 and w
   Plane subject_, behind_, blurred_;
+  Plane spread_;  // variances of the subject's and the background's colours
 };
 
 }  // namespace vf::test

@@ -67,25 +67,33 @@ size_t matte(const GuidedFrame& f, int y0, int y1, char* memory) {
 // colours' channels, of weights, and of weights times the colours' squares.
 constexpr int kLayerSums = 5;
 
-// Adds a row of samples to the columns' sums, or takes it out of them. `sign` is 1 or ~0.
-void enter(const GuidedFrame& f, int y, uint32_t sign, uint32_t* const* sum) {
+// Returns L::purity(a) by floats, which vector units are faster at. It is exact.
+inline float purity(int a) {
+  const float share = float(a);
+  return float(int(share * share * share * (1 / 65025.0f) + 0.5f));
+}
+
+// Adds a row of samples to the columns' sums, or takes it out of them. `sign` is 1 or ~0. `row` has
+// room for a row. Loops over few planes are vectorised.
+void enter(const GuidedFrame& f, int y, uint32_t sign, uint32_t* const* sum,
+           uint32_t* VF_RESTRICT row) {
   const int n = f.task.layers.width;
   const size_t at = size_t(y) * n;
   const uint8_t* VF_RESTRICT a = f.layers.alpha + at;
-  const uint8_t *VF_RESTRICT in0 = f.layers.guide[0] + at, *VF_RESTRICT in1 = f.layers.guide[1] + at,
-                            *VF_RESTRICT in2 = f.layers.guide[2] + at;
   for (int layer = 0; layer < 2; layer++) {
+    const int flip = layer ? 255 : 0;
+    for (int x = 0; x < n; x++) row[x] = sign * uint32_t(int(purity(a[x] ^ flip)));
     uint32_t* const* s = sum + layer * kLayerSums;
-    uint32_t *VF_RESTRICT s0 = s[0], *VF_RESTRICT s1 = s[1], *VF_RESTRICT s2 = s[2],
-                         *VF_RESTRICT all = s[3], *VF_RESTRICT squares = s[4];
-    for (int x = 0; x < n; x++) {
-      const uint32_t w = sign * L::purity(layer ? 255u - a[x] : a[x]);
-      const uint32_t r = in0[x], g = in1[x], b = in2[x];
-      s0[x] += w * r;
-      s1[x] += w * g;
-      s2[x] += w * b;
-      all[x] += w;
-      squares[x] += w * (r * r + g * g + b * b);
+    uint32_t *VF_RESTRICT all = s[3], *VF_RESTRICT squares = s[4];
+    for (int x = 0; x < n; x++) all[x] += row[x];
+    for (int c = 0; c < 3; c++) {
+      const uint8_t* VF_RESTRICT in = f.layers.guide[c] + at;
+      uint32_t* VF_RESTRICT out = s[c];
+      for (int x = 0; x < n; x++) {
+        const uint32_t weighted = row[x] * in[x];
+        out[x] += weighted;
+        squares[x] += weighted * in[x];
+      }
     }
   }
 }
@@ -99,14 +107,15 @@ size_t estimate(const GuidedFrame& f, int y0, int y1, char* memory) {
   uint32_t *sum[sums], *window[sums];
   for (uint32_t*& s : sum) s = arena.take<uint32_t>(n, r);
   for (uint32_t*& w : window) w = arena.take<uint32_t>(n);
-  float* const weight = arena.take<float>(n);
+  uint32_t* const row = arena.take<uint32_t>(n);
+  float *const weight = arena.take<float>(n), *const per = arena.take<float>(n);
   if (y0 >= y1) return arena.used();
   for (uint32_t* s : sum) std::fill_n(s - r, n + 2 * r, 0u);
   const int first = std::max(0, y0 - r);
-  for (int y = first; y < std::min(y0 + r, l.height); y++) enter(f, y, 1, sum);
+  for (int y = first; y < std::min(y0 + r, l.height); y++) enter(f, y, 1, sum, row);
   for (int y = y0; y < y1; y++) {
-    if (y + r < l.height) enter(f, y + r, 1, sum);
-    if (y - r - 1 >= first) enter(f, y - r - 1, ~0u, sum);
+    if (y + r < l.height) enter(f, y + r, 1, sum, row);
+    if (y - r - 1 >= first) enter(f, y - r - 1, ~0u, sum, row);
     for (int k = 0; k < sums; k++) {
       const uint32_t* VF_RESTRICT s = sum[k];
       uint32_t* VF_RESTRICT w = window[k];
@@ -120,8 +129,7 @@ size_t estimate(const GuidedFrame& f, int y0, int y1, char* memory) {
     const size_t at = size_t(y) * n;
     const uint8_t* VF_RESTRICT alpha = p.alpha + at;
     {
-      const uint32_t *VF_RESTRICT subject = window[3],
-                                  *VF_RESTRICT behind = window[3 + kLayerSums];
+      const uint32_t *VF_RESTRICT subject = window[3], *VF_RESTRICT behind = window[3 + kLayerSums];
       float* VF_RESTRICT own = weight;
       for (int x = 0; x < n; x++) {
         const int count = rows * (std::min(x + r, n - 1) - std::max(x - r, 0) + 1);
@@ -130,28 +138,27 @@ size_t estimate(const GuidedFrame& f, int y0, int y1, char* memory) {
         own[x] = float(L::kOwn) + 2 * all * square * square;
       }
     }
-    const uint8_t *VF_RESTRICT i0 = p.guide[0] + at, *VF_RESTRICT i1 = p.guide[1] + at,
-                              *VF_RESTRICT i2 = p.guide[2] + at;
-    const float* VF_RESTRICT own = weight;
     for (int layer = 0; layer < 2; layer++) {
       uint32_t* const* w = window + layer * kLayerSums;
-      const uint32_t *VF_RESTRICT w0 = w[0], *VF_RESTRICT w1 = w[1], *VF_RESTRICT w2 = w[2],
-                                 *VF_RESTRICT all = w[3], *VF_RESTRICT squares = w[4];
       float* const* to = layer ? p.behind : p.subject;
-      float *VF_RESTRICT o0 = to[0] + at, *VF_RESTRICT o1 = to[1] + at, *VF_RESTRICT o2 = to[2] + at,
-                        *VF_RESTRICT spread = to[3] + at;
+      const uint32_t *VF_RESTRICT all = w[3], *VF_RESTRICT squares = w[4];
+      const float* VF_RESTRICT own = weight;
+      float *VF_RESTRICT spread = to[3] + at, *VF_RESTRICT each = per;
       for (int x = 0; x < n; x++) {
-        const float r = float(i0[x]), g = float(i1[x]), b = float(i2[x]);
-        const float per = 1 / (float(int(all[x])) + own[x]);
-        const float c0 = (float(int(w0[x])) + own[x] * r) * per;
-        const float c1 = (float(int(w1[x])) + own[x] * g) * per;
-        const float c2 = (float(int(w2[x])) + own[x] * b) * per;
-        const float mean = (float(squares[x]) + own[x] * (r * r + g * g + b * b)) * per;
-        o0[x] = c0 * (1 / 255.0f);
-        o1[x] = c1 * (1 / 255.0f);
-        o2[x] = c2 * (1 / 255.0f);
-        spread[x] = std::max(mean - (c0 * c0 + c1 * c1 + c2 * c2), 0.0f) * (1 / 65025.0f);
+        each[x] = 1 / (float(int(all[x])) + own[x]);
+        spread[x] = float(squares[x]) * each[x];
       }
+      for (int c = 0; c < 3; c++) {
+        const uint8_t* VF_RESTRICT in = p.guide[c] + at;
+        const uint32_t* VF_RESTRICT sum = w[c];
+        float* VF_RESTRICT out = to[c] + at;
+        for (int x = 0; x < n; x++) {
+          const float i = float(in[x]), mean = (float(int(sum[x])) + own[x] * i) * each[x];
+          out[x] = mean * (1 / 255.0f);
+          spread[x] += own[x] * i * i * each[x] - mean * mean;
+        }
+      }
+      for (int x = 0; x < n; x++) spread[x] = std::max(spread[x], 0.0f) * (1 / 65025.0f);
     }
     for (int c = 0; c < 3; c++) {
       const uint8_t* VF_RESTRICT in = p.guide[c] + at;
@@ -159,8 +166,7 @@ size_t estimate(const GuidedFrame& f, int y0, int y1, char* memory) {
       float* VF_RESTRICT better = p.better[c] + at;
       for (int x = 0; x < n; x++) {
         const float a = float(alpha[x]) * (1 / 255.0f), F = subject[x];
-        const float found =
-            F + a * (float(in[x]) * (1 / 255.0f) - a * F - (1 - a) * behind[x]);
+        const float found = F + a * (float(in[x]) * (1 / 255.0f) - a * F - (1 - a) * behind[x]);
         better[x] = std::min(std::max(found, 0.0f), 1.0f);
       }
     }
@@ -182,7 +188,7 @@ size_t smooth(const GuidedFrame& f, int y0, int y1, char* memory) {
         const float* VF_RESTRICT in = p.better[c] + size_t(j) * n;
         const uint8_t* VF_RESTRICT alpha = p.alpha + size_t(j) * n;
         for (int x = 0; x < n; x++) {
-          const float weight = float(L::purity(alpha[x]));
+          const float weight = purity(alpha[x]);
           colors[x] += weight * in[x];
           all[x] += weight;
         }

@@ -391,16 +391,13 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) 
       std::copy_n(layers->colors, 3, seen);
       shift = 0;
     }
-    const float *r = seen[0], *g = seen[1], *b = seen[2], *own = seen[c];
-    for (int x = 0; x < n; x++) {
+    const float *r = seen[0], *g = seen[1], *b = seen[2];
+    every(shift, seen[c], 0, n, o);
+    for (int x = 0; x < n && spill != 0; x++) {
       const int at = x << shift;
-      float v = own[at];
-      if (spill != 0) {
-        const float cb = m[0][0] * r[at] + m[0][1] * g[at] + m[0][2] * b[at] + m[0][3];
-        const float cr = m[1][0] * r[at] + m[1][1] * g[at] + m[1][2] * b[at] + m[1][3];
-        v -= spill * std::max(0.0f, cb * h0 + cr * h1 - std::abs(cb * h1 - cr * h0));
-      }
-      o[x] = v;
+      const float cb = m[0][0] * r[at] + m[0][1] * g[at] + m[0][2] * b[at] + m[0][3];
+      const float cr = m[1][0] * r[at] + m[1][1] * g[at] + m[1][2] * b[at] + m[1][3];
+      o[x] -= spill * std::max(0.0f, cb * h0 + cr * h1 - std::abs(cb * h1 - cr * h0));
     }
     switch (p.output) {
       case MatteOutput::alpha:

@@ -288,8 +288,7 @@ __global__ __launch_bounds__(kThreads) void samples(const GuidedCoefficients g, 
     const float q = matte_of(l, ab[k], word[k]);
     const uint32_t a = uint32_t(fmaf(q, 255.f, 0.5f));
     tile.words[r][c] = in ? word[k] | a << 24 : 0;
-    if (l.estimates)
-      tile.weights[r][c] = in ? uint16_t(L::purity(a) | L::purity(255 - a) << 8) : 0;
+    if (l.estimates) tile.weights[r][c] = in ? uint16_t(L::purity(a) | L::purity(255 - a) << 8) : 0;
     if (c >= kHalo - 1 && r >= kHalo - 1 && c <= kHalo + kTileX && r <= kHalo + kTileY)
       clear[r - kHalo + 1][c - kHalo + 1] = in ? uint16_t(clearness(q)) : 0xffff;
   }

@@ -427,10 +427,10 @@ void estimated(const Options& o, const std::string& set, const std::vector<Mat>&
         sums[1] += left;
         worst = std::max(worst, left / kept);
         const std::string stem = set + "-" + cutouts[i].first + "-" + std::to_string(behind) +
-                                 (exact  ? "-true"
+                                 (exact      ? "-true"
                                   : grow < 0 ? "-shrunk"
-                                  : grow ? "-grown"
-                                         : "-refined");
+                                  : grow     ? "-grown"
+                                             : "-refined");
         save(o, stem + "-picture", image);
         save(o, stem + "-estimate", ours);
       }

@@ -42,7 +42,9 @@ void ReferenceLayers::make(const Guide& guide, const Matte& matte) {
 void ReferenceLayers::estimate() {
   const size_t n = guide_.size();
   const double least = 8 / 255.0;
-  const auto rounded = [](double share) { return std::floor(255 * share * share * share + 0.5) / 255; };
+  const auto rounded = [](double share) {
+    return std::floor(255 * share * share * share + 0.5) / 255;
+  };
   std::vector<double> of_subject, of_behind;
   for (const double a : alpha_) {
     of_subject.push_back(rounded(a));
@@ -196,9 +198,7 @@ ReferenceLayers::Color ReferenceLayers::foreground(int x, int y, const Color& v,
     unexplained += rest[c] * rest[c];
     from_subject += (seen[c] - f[c]) * (seen[c] - f[c]);
   }
-  const double odds =
-      0.3 *
-      std::pow((1 + unexplained / variance) / (1 + from_subject / of_f), 2);
+  const double odds = 0.3 * std::pow((1 + unexplained / variance) / (1 + from_subject / of_f), 2);
   Color out;
   for (int c = 0; c < 3; c++) {
     const double found = std::clamp(f[c] + q * of_f / variance * rest[c], 0.0, 1.0);

@@ -25,8 +25,12 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
       klass, settings_of,
       {
           {"mask-label", "Mask label", &S::label,
-           "Regions of the segmentation that are the subject: the name of their class or object, "
-           "or their index (mask=segmentation). Empty = all except region 0, the background"},
+           "Regions of the segmentation that are the subject: names of their classes or objects, "
+           "or "
+           "their indices, separated by commas (mask=segmentation). Empty = all except region 0, "
+           "the "
+           "background. With mask=tensor, numbers of the channels whose sum is the subject, and "
+           "empty = mask-channel"},
           {"mask-tensor", "Mask tensor", &S::tensor,
            "Tensor to use as the mask: its id, or its index among the tensors of the frame "
            "(mask=tensor). Empty = the first"},
@@ -49,6 +53,19 @@ gint64 number_of(const std::string& text) {
   guint64 value;
   return g_ascii_string_to_unsigned(text.c_str(), 10, 0, G_MAXINT, &value, nullptr) ? gint64(value)
                                                                                     : -1;
+}
+
+// Calls `use` for each name of a list with commas, without the spaces around it.
+template <class Use>
+void for_each_name(const std::string& names, Use use) {
+  constexpr const char* spaces = " \t";
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    const size_t first = std::min(names.find_first_not_of(spaces, begin), end);
+    const size_t last = names.find_last_not_of(spaces, end ? end - 1 : 0);
+    if (first < end) use(names.substr(first, last + 1 - first));
+    begin = end + 1;
+  }
 }
 
 // Adds a name to a list for a message: "a", "b" and so on.
@@ -76,28 +93,38 @@ uint8_t* MatteMasks::add(int width, int height, const vf::MaskRectangle& image,
 
 // Segmentations
 
-// Marks the regions that `label` names. Returns false if there are none.
-bool MatteMasks::select(const SegmentationView& view, const std::string& label) {
+// Marks the regions that `labels` names. Returns false if there are none.
+bool MatteMasks::select(const SegmentationView& view, const std::string& labels) {
   selected_.assign(1 << 16, 0);
   const auto mark = [&](guint id) {
     if (id < selected_.size()) selected_[id] = 255;
   };
-  if (label.empty()) {
+  if (labels.empty()) {
     for (const SegmentationView::Region& r : view.regions)
       if (r.id) mark(r.id);
     return true;
   }
+  const auto named = [&](const std::string& label) {
+    bool any = false;
+    for (const SegmentationView::Region& r : view.regions)
+      if (r.label == label) {
+        mark(r.id);
+        any = true;
+      }
+    return any;
+  };
+  if (named(labels)) return true;  // a name may have a comma
   bool any = false;
-  for (const SegmentationView::Region& r : view.regions)
-    if (r.label == label) {
-      mark(r.id);
+  for_each_name(labels, [&](const std::string& label) {
+    const gint64 index = number_of(label);
+    if (named(label)) {
+      any = true;
+    } else if (index >= 0 && gsize(index) < view.regions.size()) {
+      mark(view.regions[gsize(index)].id);
       any = true;
     }
-  if (any) return true;
-  const gint64 index = number_of(label);
-  if (index < 0 || gsize(index) >= view.regions.size()) return false;
-  mark(view.regions[gsize(index)].id);
-  return true;
+  });
+  return any;
 }
 
 // Adds a segmentation's selected regions. The frame is at (place.x, place.y) of the segmented
@@ -140,6 +167,24 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
 
 // Tensors
 
+// Finds the channels that are the subject.
+bool MatteMasks::read_channels(const MatteMaskSettings& settings) {
+  channels_.clear();
+  bool ok = true;
+  for_each_name(settings.label, [&](const std::string& label) {
+    const gint64 number = number_of(label);
+    if (!MatteMaskSettings::kChannel.allow(int(std::min<gint64>(number, G_MAXINT))))
+      ok = refuse(
+          printed("the channels of a tensor have numbers from %d to %d, so \"%s\" is none "
+                  "(mask-label)",
+                  MatteMaskSettings::kChannel.min, MatteMaskSettings::kChannel.max, label.c_str()));
+    else if (std::find(channels_.begin(), channels_.end(), int(number)) == channels_.end())
+      channels_.push_back(int(number));
+  });
+  if (ok && channels_.empty()) channels_.push_back(settings.channel);
+  return ok;
+}
+
 bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& settings,
                              const FramePlace& place, const vf::MaskRectangle& frame) {
   // Looks for the id or, if no tensor has it, for the number.
@@ -153,6 +198,7 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
     return true;
   });
   if (count == 0) return false;
+  if (!read_channels(settings)) return false;
   if (wanted < 0) wanted = number;
   if (wanted < 0 || wanted >= count)
     return refuse(printed("no tensor is %s (mask-tensor): there are %s", settings.tensor.c_str(),
@@ -177,7 +223,7 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
     image.right -= place.x;
     image.top -= place.y;
     image.bottom -= place.y;
-    problem_ = convert_mask(t, shape, settings.channel, settings.activation,
+    problem_ = convert_mask(t, shape, channels_, settings.activation,
                             [&] { return add(shape.width, shape.height, image, frame); });
     ok = problem_.empty();
     return false;

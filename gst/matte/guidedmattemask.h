@@ -23,7 +23,9 @@ struct MatteMaskSettings {
   static constexpr vf::Limits<int> kHold{0, 3600 * 1000};
 
   MatteSource source = MatteSource::alpha;
-  std::string label;   // name or index of the regions; empty: all except the background
+  // Names or indices of the regions, or numbers of the tensor's channels. Empty: all regions except
+  // the background, or `channel`.
+  std::string label;
   std::string tensor;  // id or index; empty: the first
   int channel = 0;     // channel of the tensor
   MaskActivation activation = MaskActivation::none;
@@ -64,7 +66,8 @@ class MatteMasks {
                           const FramePlace& place);
   bool read_tensor(GstBuffer* buffer, const MatteMaskSettings& settings, const FramePlace& place,
                    const vf::MaskRectangle& frame);
-  bool select(const SegmentationView& view, const std::string& label);
+  bool select(const SegmentationView& view, const std::string& labels);
+  bool read_channels(const MatteMaskSettings& settings);
   bool add_segmentation(const SegmentationView& view, const FramePlace& place);
   // Sets what is wrong, and returns false.
   bool refuse(std::string problem);
@@ -82,6 +85,7 @@ class MatteMasks {
   Parts next_, shown_;
   std::vector<vf::MaskPart> field_;
   std::vector<uint8_t> selected_;  // 255 for the numbers of selected regions
+  std::vector<int> channels_;      // of the tensor, that are the subject
   uint64_t id_ = kOpaque, last_id_ = kTransparent;
   bool held_ = false;
   GstClockTime time_ = GST_CLOCK_TIME_NONE, age_ = 0;

@@ -62,11 +62,55 @@ class Sigmoid {
   std::array<guint8, kCount> table_;
 };
 
-// Converts `count` pixels. Channels are `step` numbers apart, and pixels are `pixel` numbers apart.
-// Returns false if a value is NaN.
+// Adds `channels` of `count` pixels, which have `all` channels. Channels are `step` numbers apart,
+// and pixels are `pixel` numbers apart. Returns false if a value is NaN.
 template <class T>
-bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int channels, int channel,
-             MaskActivation activation, guint8* out) {
+bool add_channels(const guint8* data, gsize count, gsize pixel, gsize step, int all,
+                  const std::vector<int>& channels, MaskActivation activation, guint8* out) {
+  static const Sigmoid sigmoid;
+  const auto at = [&](gsize i, int c) {
+    return T::read(data + (i * pixel + gsize(c) * step) * T::kSize);
+  };
+  for (gsize i = 0; i < count; i++) {
+    float sum = 0, total = 1;
+    if (activation == MaskActivation::softmax) {
+      float largest = at(i, 0);
+      for (int c = 1; c < all; c++) largest = std::max(largest, at(i, c));
+      total = 0;
+      for (int c = 0; c < all; c++) total += std::exp(at(i, c) - largest);
+      for (const int c : channels) sum += std::exp(at(i, c) - largest);
+    } else {
+      for (const int c : channels) {
+        const float v = at(i, c);
+        if (!(v == v)) return false;
+        sum += activation == MaskActivation::none ? v : float(sigmoid(v)) / 255;
+      }
+    }
+    sum /= total;
+    // A clamp leaves NaN as it is. Infinities may also add up to it.
+    if (!(sum == sum)) return false;
+    out[i] = code_of(sum);
+  }
+  return true;
+}
+
+// Adds `channels` of `count` pixels of bytes.
+void add_bytes(const guint8* data, gsize count, gsize pixel, gsize step,
+               const std::vector<int>& channels, guint8* out) {
+  for (gsize i = 0; i < count; i++) {
+    int sum = 0;
+    for (const int c : channels) sum += data[i * pixel + gsize(c) * step];
+    out[i] = guint8(std::min(sum, 255));
+  }
+}
+
+// Does the same, and is faster for a single channel.
+template <class T>
+bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int all,
+             const std::vector<int>& channels, MaskActivation activation, guint8* out) {
+  if (channels.size() > 1)
+    return add_channels<T>(data, count, pixel, step, all, channels, activation, out);
+  const int channel = channels[0];
   static const Sigmoid sigmoid;
   bool numbers = true;
   const auto at = [&](gsize i, gsize c) {
@@ -76,11 +120,11 @@ bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int chann
     float v = at(i, gsize(channel));
     if (activation == MaskActivation::softmax) {
       // Softmax is 1 / sum(exp(c - v)), which for two channels is a sigmoid.
-      if (channels == 2) {
+      if (all == 2) {
         v -= at(i, gsize(1 - channel));
       } else {
         float sum = 0;
-        for (int c = 0; c < channels; c++) sum += std::exp(at(i, gsize(c)) - v);
+        for (int c = 0; c < all; c++) sum += std::exp(at(i, gsize(c)) - v);
         numbers = numbers && sum == sum;
         out[i] = code_of(1 / sum);
         continue;
@@ -126,11 +170,14 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
   return {};
 }
 
-std::string convert_mask(const TensorView& t, const MaskShape& shape, int channel,
-                         MaskActivation activation, const std::function<guint8*()>& room) {
-  if (channel >= shape.channels)
-    return printed("tensor \"%s\" has %d channels: mask-channel=%d must be 0 to %d", t.id,
-                   shape.channels, channel, shape.channels - 1);
+std::string convert_mask(const TensorView& t, const MaskShape& shape,
+                         const std::vector<int>& channels, MaskActivation activation,
+                         const std::function<guint8*()>& room) {
+  for (const int channel : channels)
+    if (channel >= shape.channels)
+      return printed(
+          "tensor \"%s\" has the channels 0 to %d, and %d is none (mask-channel, mask-label)", t.id,
+          shape.channels - 1, channel);
   if (activation == MaskActivation::softmax && shape.channels < 2)
     return printed("tensor \"%s\" has 1 channel, and mask-activation=softmax needs 2 or more",
                    t.id);
@@ -156,13 +203,13 @@ std::string convert_mask(const TensorView& t, const MaskShape& shape, int channe
     bool numbers = true;
     guint8* const out = room();
     if (bytes)
-      for (gsize i = 0; i < count; i++) out[i] = map.data[i * pixel + gsize(channel) * step];
+      add_bytes(map.data, count, pixel, step, channels, out);
     else if (size == Half::kSize)
       numbers =
-          convert<Half>(map.data, count, pixel, step, shape.channels, channel, activation, out);
+          convert<Half>(map.data, count, pixel, step, shape.channels, channels, activation, out);
     else
       numbers =
-          convert<Float>(map.data, count, pixel, step, shape.channels, channel, activation, out);
+          convert<Float>(map.data, count, pixel, step, shape.channels, channels, activation, out);
     if (!numbers) problem = printed("tensor \"%s\" has values that are not numbers (NaN)", t.id);
   }
   gst_buffer_unmap(t.data, &map);

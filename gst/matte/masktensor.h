@@ -4,6 +4,7 @@
 #include <gst/gst.h>
 
 #include <functional>
+#include <vector>
 
 #include "filters/guided_mask.h"
 #include "gst/base/analytics.h"
@@ -24,12 +25,14 @@ struct MaskShape {
 // Reads the shape of a tensor. Returns what is wrong with it, or an empty text.
 std::string mask_shape(const TensorView& tensor, MaskShape* shape);
 
-// Writes channel `channel` of the tensor as width x height bytes without padding, where 255 means
-// 1. `room` returns the memory, and is called once the tensor is known to be large enough. The
-// activation `none` clamps to 0 and 1 (a u8 tensor has code values already), `sigmoid` uses the
-// channel alone, and `softmax` all channels. Results are within one code value of the exact ones.
+// Writes the sum of some channels of the tensor as width x height bytes without padding, where 255
+// means 1 and more. `channels` has at least one number, and none twice. `room` returns the memory,
+// and is called once the tensor is known to be large enough. The activation `none` clamps the sum to
+// 0 and 1 (a u8 tensor has code values already), `sigmoid` uses each channel alone, and `softmax`
+// all channels of the tensor. Results are within one code value per channel of the exact ones.
 // Returns what is wrong with the tensor, or an empty text.
-std::string convert_mask(const TensorView& tensor, const MaskShape& shape, int channel,
-                         MaskActivation activation, const std::function<guint8*()>& room);
+std::string convert_mask(const TensorView& tensor, const MaskShape& shape,
+                         const std::vector<int>& channels, MaskActivation activation,
+                         const std::function<guint8*()>& room);
 
 }  // namespace gstvf

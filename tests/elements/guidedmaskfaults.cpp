@@ -68,6 +68,24 @@ void invalid_mask_cases(Suite& s, const std::string& at, const Row& row) {
          m.set_property("mask-channel", "2");
          add(f, {2, 4, 4}, 128);
        }},
+      {"a channel of several that is not there", "tensor", "0 to 1, and 2 is none",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-label", "1,2");
+         add(f, {2, 4, 4}, 128);
+       }},
+      {"a channel with a name", "tensor", "\"hair\" is none",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-label", "1,hair");
+         add(f, {2, 4, 4}, 128);
+       }},
+      {"NaN in one of several channels", "tensor", "NaN",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-label", "0,1");
+         std::vector<guint8> bytes(3 * 64);
+         const float nan = NAN;
+         memcpy(&bytes[64 + 60], &nan, 4);
+         add_tensor(f, {}, {3, 4, 4}, buffer_of(bytes, false));
+       }},
       {"a softmax of one", "tensor", "softmax",
        [](GstBuffer* f, Matte& m) {
          m.set_property("mask-activation", "softmax");

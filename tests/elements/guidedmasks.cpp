@@ -90,6 +90,52 @@ void tensor_cases(Suite& s, const std::string& at, const Row& row) {
       m.is_silent();
     });
 
+  for (const bool last : {false, true})
+    s.run(at + "tensor/several channels/" + (last ? "HxWxC" : "CxHxW"), [&, last](Case& c) {
+      if (!usable(c, row)) return;
+      // Channels 1, 2 and 4 share the subject, and 0 is the rest.
+      const double shares[] = {0, 0.5, 0.25, 0, 0.25};
+      constexpr int channels = std::size(shares);
+      const Pixels pixels{int(w), int(h)};
+      const gsize count = pixels.value.size();
+      const auto dims =
+          last ? std::vector<gsize>{h, w, channels} : std::vector<gsize>{channels, h, w};
+      Matte m(c, row, "tensor", info);
+      m.set_property("mask-label", "1, 2,4,1");
+      for (const char* activation : {"none", "sigmoid", "softmax", "bytes"}) {
+        const bool bytes = !strcmp(activation, "bytes");
+        m.set_property("mask-activation", bytes ? "none" : activation);
+        std::vector<guint8> values(count * channels * (bytes ? 1 : sizeof(float)));
+        for (gsize i = 0; i < count; i++)
+          for (int k = 0; k < channels; k++) {
+            const int p = pixels.value[i];
+            const double share = (k ? p * shares[k] : 255.0 - p) / 255;
+            const gsize at_value = last ? i * channels + gsize(k) : gsize(k) * count + i;
+            if (bytes) {
+              // The sum of the first two is p, and the last one takes it beyond 255 or adds nothing.
+              const int byte[] = {99, p / 2, p - p / 2, 99, p == 255 ? 200 : 0};
+              values[at_value] = guint8(byte[k]);
+              continue;
+            }
+            float v = float(share);
+            if (!strcmp(activation, "sigmoid"))
+              v = share <= 0 ? -20 : share >= 1 ? 20 : float(std::log(share / (1 - share)));
+            if (!strcmp(activation, "softmax")) v = share <= 0 ? -90 : float(3 + std::log(share));
+            memcpy(&values[at_value * sizeof v], &v, sizeof v);
+          }
+        Tensor t;
+        if (bytes) t.type = GST_TENSOR_DATA_TYPE_UINT8;
+        const BufferPtr f = m.frame();
+        if (!c.ok()) return;
+        add_tensor(f.get(), t, dims, buffer_of(values, false));
+        m.expect(f, {pixels.part(whole(info), whole(info))},
+                 !strcmp(activation, "sigmoid")   ? 3
+                 : !strcmp(activation, "softmax") ? 1
+                                                  : 0);
+      }
+      m.is_silent();
+    });
+
   s.run(at + "tensor/selected by id and index", [&](Case& c) {
     if (!usable(c, row)) return;
     guint major, minor, micro, nano;
@@ -337,22 +383,26 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
   for (const auto& [name, format] : formats)
     s.run(at + "segmentation/semantic/" + name, [&, format = format](Case& c) {
       if (!usable(c, row)) return;
-      // Regions are selected by name, by index, by a name that is another region's number, and all
-      // at once.
+      // Regions are selected by name, by index, by a name that is another region's number, several
+      // at once, and all. A name that no region has adds nothing to the others.
       const guint16 low = 12, high = format == GST_VIDEO_FORMAT_GRAY8 ? 250 : 4000;
       const std::pair<const char*, int> wanted[] = {
-          {"", -1}, {"cat", low}, {"person", high}, {"1", high}, {"3", low}};
+          {"", -1},        {"cat", low},       {"person", high},   {"1", high},
+          {"3", low},      {"cat,person", -1}, {" 1 , cat ,", -1}, {"horse,cat", low},
+          {"dog, 3", low}, {"fur, soft", high}};
       const GstVideoRectangle at_frame = {0, 0, 64, 48};
       for (const auto& [label, which] : wanted) {
         Matte m(c, row, "segmentation", info);
         m.set_property("mask-label", label);
         const BufferPtr f = m.frame();
         if (!c.ok()) return;
+        // A name with a comma is a single one where a region has it.
+        const char* const person = strchr(label, 'f') ? "fur, soft" : "person";
         const Regions regions(29, 17, low, high);
         GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
         const GstAnalyticsMtd mtd = add_segmentation(
             meta, regions_of(regions.number, 29, 17, format, 6), {0, high, 77, low}, at_frame);
-        GQuark classes[] = {g_quark_from_string("background"), g_quark_from_string("person"),
+        GQuark classes[] = {g_quark_from_string("background"), g_quark_from_string(person),
                             g_quark_from_string("dog"), g_quark_from_string("cat")};
         gfloat levels[] = {-1, -1, -1, -1};
         GstAnalyticsMtd cls;

@@ -9,11 +9,14 @@ WIDTH, HEIGHT = 64, 48  # input size of the networks
 SIZE = 320, 180  # size of the frame
 # The colours of the frame's quarters, from the upper left one on: red, green, blue.
 COLORS = np.array([(204, 102, 51), (51, 204, 102), (102, 51, 204), (230, 230, 26)])
+# The logits of six classes are these multiples of red, green and blue.
+CLASSES = np.array([(4, 0, 0), (0, 4, 0), (0, 0, 4), (3, 2, 0), (0, 2, 3), (-2, 0, 2)])
 
 
 def network(kind):
     """Makes a network whose first output is its input, and whose second output is the green of it.
-    `kind` is the type of both in the file, or `open`, and then the file names no size."""
+    `kind` is the type of both in the file, or `open`, and then the file names no size. The output of `classes` is the
+    logits of six classes."""
     if MISSING:
         raise Skip(MISSING)
     fetch.litert()
@@ -64,7 +67,8 @@ def network(kind):
     source = graph.inputs[0]
     if kind_of_bytes:
         source = apply(schema.BuiltinOperator.DEQUANTIZE, [source], tensor(shape))
-    graph.outputs = [output(source, np.eye(3)), output(source, [[0, 1, 0]])]
+    made = [CLASSES] if kind == "classes" else [np.eye(3), [[0, 1, 0]]]
+    graph.outputs = [output(source, weights) for weights in made]
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     file = FOLDER / f"{kind}.tflite"
@@ -90,6 +94,23 @@ def softmax(x):
     return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
 
 
+def classes(x, *chosen):
+    """Returns the sum of the chosen classes' shares."""
+    return softmax(x @ CLASSES.T)[:, chosen].sum(axis=-1)
+
+
+# Each name has options of a network with six classes, and the mask of colours from 0 to 1.
+SIX = {
+    "a person's classes": ("", lambda x: classes(x, 1, 2, 3, 4, 5)),
+    "one class": ("--model-channel hair", lambda x: classes(x, 1)),
+    "two classes": ("--model-channel clothes,hair", lambda x: classes(x, 1, 4)),
+    "a class and a channel": ("--model-channel face-skin,1,3", lambda x: classes(x, 1, 3)),
+    "channels": ("--model-channel 0,2 --model-activation softmax", lambda x: classes(x, 0, 2)),
+    "other names": ("--model-classes sky,background,cat,dog,bus,tree", lambda x: classes(x, 0, 2, 3, 4, 5)),
+    "one of other names": ("--model-classes sky,background,cat,dog,bus,tree --model-channel dog", lambda x: classes(x, 3)),
+}
+
+
 # Each name has the file's kind, options, and the mask of colours from 0 to 1.
 OPTIONS = {
     "none": ("float32", "", lambda x: x[:, 2]),
@@ -105,6 +126,11 @@ OPTIONS = {
     "size": ("open", "--model-size 96x80", lambda x: x[:, 2]),
     "bytes": ("uint8", "--model-channel 0", lambda x: x[:, 0]),
     "signed bytes": ("int8", "--model-fit letterbox", lambda x: x[:, 2]),
+    "sums": ("float32", "--model-channel 0,2", lambda x: np.minimum(x[:, 0] + x[:, 2], 1)),
+    "sums of the last": ("float32", "--model-channel -1,0", lambda x: np.minimum(x[:, 0] + x[:, 2], 1)),
+    "a sum of sigmoids": ("float32", "--model-channel 0,1 --model-activation sigmoid --model-range=-9,0",
+                          lambda x: np.minimum(sigmoid(9 * x - 9)[:, :2].sum(axis=-1), 1)),
+    **{name: ("classes", *about) for name, about in SIX.items()},
 }
 
 
@@ -125,6 +151,13 @@ def another_model(name):
 UNUSABLE = {
     "a channel that is none": ("float32", "--model-channel 3", "--model-channel 3: the output has the channels 0 to 2"),
     "an output that is none": ("float32", "--model-output 2", "--model-output 2: has the outputs 0 to 1"),
+    "a class that is none": ("classes", "--model-channel hair,hat",
+                             "--model-channel hat: classes are background, hair, body-skin, face-skin, clothes, others"),
+    "a channel with a name": ("float32", "--model-channel hair", "--model-channel hair: no names --model-classes"),
+    "classes for other channels": ("classes", "--model-classes background,person",
+                                   "--model-classes names 2 classes, the output has 6 channels"),
+    "a class twice": ("classes", "--model-classes cat,dog,cat", "--model-classes: different names"),
+    "a channel of several that is none": ("classes", "--model-channel 5,6", "--model-channel 6: the channels 0 to 5"),
     "a range of one value": ("float32", "--model-range 1,1", "--model-range 1,1: two numbers"),
 }
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 from common import FOLDER, PROGRAM, Gst, grays, live_matte, program, run_program
 from harness import Skip, case
-from models import COLORS, HEIGHT, SIZE, WIDTH, quarters, sigmoid
+from models import CLASSES, COLORS, HEIGHT, SIX, SIZE, WIDTH, classes, quarters, sigmoid
 from gst_cuda_filters.live_matte import Failure, fetch, network, source
 
 IMAGE, OPEN = [1, 3, HEIGHT, WIDTH], ["batch_size", 3, "height", "width"]
@@ -141,8 +141,22 @@ def rvm(kind="FLOAT"):
     return it.file()
 
 
-def classes(with_mask=True):
-    it = Graph("classes")
+def of_classes(last=False, shares=False):
+    """The output is six classes, as logits or shares."""
+    it = Graph("six")
+    it.take("x", IMAGE)
+    it.conv("x", CLASSES, to="y" if not last and not shares else "first")
+    if shares:
+        it.apply("Softmax", "first", axis=1, to="y")
+    if last:
+        it.apply("Transpose", "first", perm=[0, 2, 3, 1], to="y")
+    it.give("y", ["batch", HEIGHT, WIDTH, 6] if last else [1, 6, HEIGHT, WIDTH])
+    return it.file()
+
+
+def no_picture(with_mask=True):
+    """The first output is no mask."""
+    it = Graph("none")
     it.take("x", IMAGE)
     it.apply("ReduceMean", "x", axes=[2, 3], keepdims=0, to="y")
     it.give("y", [1, 3])
@@ -153,7 +167,7 @@ def classes(with_mask=True):
 
 
 def means():
-    return classes(False)
+    return no_picture(False)
 
 
 # Each name has what makes the file, options, and the mask of colours from 0 to 1.
@@ -171,7 +185,10 @@ OPTIONS = {
     "bytes": (of_bytes, "", lambda x: x[:, 2]),
     "channels last": (channels_last, "", lambda x: x[:, 2]),
     "a mask with a name": (several, "", lambda x: x[:, 2]),
-    "a mask by its shape": (classes, "", lambda x: x[:, 2]),
+    "a mask by its shape": (no_picture, "", lambda x: x[:, 2]),
+    **{name: (of_classes, *about) for name, about in SIX.items()},
+    "classes last": (lambda: of_classes(last=True), "", lambda x: classes(x, 1, 2, 3, 4, 5)),
+    "shares of classes": (lambda: of_classes(shares=True), "--model-channel hair,others", lambda x: classes(x, 1, 5)),
     "MODNet": (modnet, "", lambda x: x[:, 2]),
     "MODNet of a size": (modnet, "--model-size 96x64", lambda x: x[:, 2]),
     "RVM": (rvm, "", lambda x: x[:, 2] * 512 / 896),
@@ -267,7 +284,7 @@ UNUSABLE = {
     "two images": (two_images, "", "image (1x3x48x64), background (1x3x48x64), y (1x3x48x64) --model-output"),
     "outputs that are no masks": (means, "", "no output that can be a mask y (1x3)"),
     "no image": (words, "", "tokens (1x128) no input, or more than one, that can be the image"),
-    "an output that is no mask": (classes, "--model-output 0",
+    "an output that is no mask": (no_picture, "--model-output 0",
                                   "the output y has the shape 1x3, which is no mask second (1x1x48x64)"),
     "a channel that is none": (plain, "--model-channel 3", "--model-channel 3: the output has the channels 0 to 2"),
     "an output that is none": (plain, "--model-output 2", "--model-output 2: has the outputs 0 to 1"),

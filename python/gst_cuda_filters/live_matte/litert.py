@@ -2,7 +2,7 @@
 import numpy as np
 
 from . import Failure, fetch
-from .network import Network
+from .network import Network, channels_last
 
 
 class LiteRtNetwork(Network):
@@ -48,8 +48,7 @@ class LiteRtNetwork(Network):
         scale, zero = output["quantization"]
         if scale:
             values = (values.astype(np.float32) - zero) * np.float32(scale)
-        if values.ndim == 3:
-            values = values[..., np.newaxis]
-        if values.ndim != 4:
-            raise Failure(f"--model-output {self.description.output} has {values.ndim} dimensions: no mask")
-        return values[0]
+        found = channels_last(values, False)
+        if found is None:
+            raise Failure(f"--model-output {self.description.output} is {'x'.join(map(str, values.shape))}: no mask")
+        return found

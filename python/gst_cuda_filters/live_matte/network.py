@@ -19,31 +19,79 @@ class Description:
     order: str = None  #: the order of the input's channels
     fit: str = None  #: frames are stretched to the input's size, or keep their aspect (letterbox)
     output: int = None  #: the number of the output with the mask
-    channel: int = None  #: the number of its channel with the mask; -1: the last
+    channel: tuple = None  #: the numbers or classes of its channels whose sum is the mask; -1: the last
+    classes: tuple = None  #: the names of its channels
     activation: str = None  #: the function that turns the output into probabilities
     mirror: bool = None  #: also show the network each frame mirrored
 
     def complete(self, known):
-        """Returns the description with `known` and the defaults where it says nothing."""
-        defaults = {"range": (0.0, 1.0), "order": "rgb", "fit": "stretch", "output": 0, "channel": -1,
-                    "activation": "none", "mirror": False, **known}
+        """Returns the description with `known` and the defaults where it says nothing. What is about the output's
+        channels waits for with_channels()."""
+        defaults = {"range": (0.0, 1.0), "order": "rgb", "fit": "stretch", "output": 0, "mirror": False, **known}
         return dataclasses.replace(self, **{name: value for name, value in defaults.items()
                                             if getattr(self, name) is None})
+
+    def with_channels(self, values=None):
+        """Returns the description with the channels' numbers and the activation. `values` are an output's, if one
+        has been seen."""
+        count = None if values is None else values.shape[-1]
+        classes = self.classes
+        if classes and count not in (None, len(classes)):
+            raise Failure(f"--model-classes names {len(classes)} classes, and the output has {count} channels")
+        if not classes and count == len(PERSON) and any(isinstance(each, str) for each in self.channel or PERSON):
+            classes = PERSON
+        chosen = self.channel or (tuple(name for name in classes if name != BACKGROUND) if classes else (-1,))
+        unknown = [each for each in chosen if isinstance(each, str) and each not in (classes or ())]
+        if unknown:
+            raise Failure(f"--model-channel {unknown[0]}: " + (f"the classes are {', '.join(classes)}" if classes else
+                          "the output's channels have no names (--model-classes NAME,NAME,...)"))
+        channel = tuple(dict.fromkeys(classes.index(each) if isinstance(each, str) else each for each in chosen))
+        beyond = [each for each in channel if count and not -count <= each < count]
+        if beyond:
+            raise Failure(f"--model-channel {beyond[0]}: the output has the channels 0 to {count - 1}")
+        activation = self.activation
+        if not activation:
+            logits = classes and values is not None and not are_shares(values)
+            activation = "softmax" if logits else "none"
+        return dataclasses.replace(self, channel=channel, classes=classes, activation=activation)
 
 
 # A mask's edge usually has an error of this many pixels of the network.
 MASK_ERROR = 1.5
 
-ACTIVATIONS = {
-    "none": lambda values, channel: values[..., channel],
-    "sigmoid": lambda values, channel: 1 / (1 + np.exp(-np.clip(values[..., channel], -80, 80))),
-    "softmax": lambda values, channel: softmax(values)[..., channel],
-}
+# The classes of MediaPipe's network for a person's parts, by the names of its documentation.
+BACKGROUND = "background"
+PERSON = BACKGROUND, "hair", "body-skin", "face-skin", "clothes", "others"
 
 
 def softmax(values):
     values = np.exp(values - values.max(axis=-1, keepdims=True))
     return values / values.sum(axis=-1, keepdims=True)
+
+
+ACTIVATIONS = {
+    "none": lambda values: values,
+    "sigmoid": lambda values: 1 / (1 + np.exp(-np.clip(values, -80, 80))),
+    "softmax": softmax,
+}
+
+
+def are_shares(values):
+    """Returns whether the classes' values are shares of 1, and not logits."""
+    return values.min() > -0.01 and np.abs(values.sum(axis=-1) - 1).max() < 0.05
+
+
+def channels_last(values, first):
+    """Returns an output as height x width x channels, or None if it is no picture. Of a picture's sides, the shortest
+    one is the channels'. `first` says where they are in a cube."""
+    if values.ndim not in (3, 4) or values.shape[0] != 1:
+        return None
+    values = values[0]
+    if values.ndim == 2:
+        return values[..., np.newaxis]
+    if values.shape[0] != values.shape[2]:
+        first = values.shape[0] < values.shape[2]
+    return values.transpose(1, 2, 0) if first else values
 
 
 def load(file, description, size, threads, backend="auto"):
@@ -77,7 +125,8 @@ class InPipeline:
         self.element = f'tfliteinference model-file="{file}" threads={threads}'
         self.caps = f"video/x-raw,format={description.order.upper()},width={self.width},height={self.height}," \
                     "pixel-aspect-ratio=1/1"
-        channel = f"mask-channel={description.channel}" if description.channel >= 0 else ""
+        description = description.with_channels()
+        channel = f'mask-label={",".join(map(str, description.channel))}' if min(description.channel) >= 0 else ""
         self.matte = f"mask=tensor mask-tensor={description.output} {channel} " \
                      f"mask-activation={description.activation} mask-hold-ms=1000 mask-missing=transparent"
 
@@ -95,13 +144,14 @@ class Network:
     width = height = 0
 
     def check(self, file, outputs, values):
-        """Checks the numbers of the output and of its channel. `values` are of a first run."""
+        """Checks the number of the output, and finds its channels. `values` are of a first run."""
         about = self.description
         if not 0 <= about.output < outputs:
             raise Failure(f"--model-output {about.output}: {file} has the outputs 0 to {outputs - 1}")
-        channels = values().shape[-1]
-        if not -channels <= about.channel < channels:
-            raise Failure(f"--model-channel {about.channel}: the output has the channels 0 to {channels - 1}")
+        about = self.description = about.with_channels(values())
+        if about.classes:
+            fetch.say(f"The network's classes are {', '.join(about.classes)}, and the subject is "
+                      f"{' + '.join(about.classes[each] for each in about.channel)}.")
 
     def fit(self, width, height):
         """Chooses the input's size for frames of this size, if it is open."""
@@ -144,7 +194,8 @@ class Network:
 
     def probabilities(self, tensor, mirrored):
         values = self.run(tensor, mirrored)
-        return np.clip(ACTIVATIONS[self.description.activation](values, self.description.channel), 0, 1)
+        shares = ACTIVATIONS[self.description.activation](values)
+        return np.clip(shares[..., self.description.channel].sum(axis=-1), 0, 1)
 
     def mask(self, tensor):
         """Returns bytes, 255 for the subject, or None if the network's output has values that are

@@ -10,7 +10,7 @@ import re
 import numpy as np
 
 from . import Failure, fetch
-from .network import Network
+from .network import Network, channels_last
 
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
 CUDA = "CUDAExecutionProvider"
@@ -176,10 +176,8 @@ class OnnxNetwork(Network):
 
     def planes(self, values):
         """Returns an output as height x width x channels."""
-        values = values.astype(np.float32, copy=False)
-        if values.ndim == 4 and values.shape[0] == 1:
-            return values[0].transpose(1, 2, 0) if self.channels_first else values[0]
-        if values.ndim == 3 and values.shape[0] == 1:
-            return values[0][..., np.newaxis]
+        found = channels_last(values.astype(np.float32, copy=False), self.channels_first)
+        if found is not None:
+            return found
         raise Failure(f"the output {self.mask_name} has the shape {'x'.join(map(str, values.shape))}, which is no mask: "
                       f"the outputs are {described(self.outputs)} (--model-output N chooses one)")

@@ -71,6 +71,22 @@ def delay(text):
     return int(text)
 
 
+def names(text):
+    """Names with commas between them, all different."""
+    found = tuple(word.strip() for word in text.split(","))
+    if not all(found) or len(set(found)) < len(found) or any(word.lstrip("-").isdigit() for word in found):
+        raise argparse.ArgumentTypeError(f"{text}: must be different names, as in background,hair,clothes")
+    return found
+
+
+def channels(text):
+    """Numbers or names of channels with commas between them."""
+    found = tuple(word.strip() for word in text.split(","))
+    if not all(found) or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"{text}: must be different numbers or classes of channels, as in 1,2 or hair")
+    return tuple(int(word) if word.lstrip("-").isdigit() else word for word in found)
+
+
 def numbers(count):
     def parse(text):
         try:
@@ -135,14 +151,17 @@ def options(arguments=None):
         "and add borders (stretch)")
     add("--model-output", type=integer(0, 99), metavar="N", help="number of the output with the mask (0, or that with "
         "the name pha, alpha, matte or mask)")
-    add("--model-channel", type=int, metavar="N", help="number of the channel with the mask (the last)")
+    add("--model-channel", type=channels, metavar="N,...", help="numbers or classes of the channels whose sum is the "
+        "mask (the last, or all classes except background)")
+    add("--model-classes", type=names, metavar="NAME,...", help="names of its output's channels, for a network with "
+        f"several classes (of 6 channels: {','.join(network.PERSON)})")
     add("--model-mirror", action=argparse.BooleanOptionalAction, help="also show it each frame mirrored, and use the mean "
         "of both masks: smaller errors for twice the time (TensorFlow Lite: yes, ONNX: no)")
     add("--model-activation", choices=tuple(network.ACTIVATIONS), help="function that turns the output into "
-        "probabilities (none)")
+        "probabilities (none; softmax for classes whose values are logits)")
     words = sys.argv[1:] if arguments is None else list(arguments)
     typed = list(words)
-    for option in {"--model-range", "--model-mean"}.intersection(words[:-1]):
+    for option in {"--model-range", "--model-mean", "--model-channel"}.intersection(words[:-1]):
         # argparse would take a negative number for an option.
         at = words.index(option)
         words[at:at + 2] = ["=".join(words[at:at + 2])]
@@ -223,8 +242,8 @@ class Program:
         """The networks to choose from: MediaPipe has one for wide frames, and one for others."""
         chosen = self.chosen
         about = network.Description(chosen.model_range, chosen.model_mean, chosen.model_std, chosen.model_order,
-                                    chosen.model_fit, chosen.model_output, chosen.model_channel, chosen.model_activation,
-                                    chosen.model_mirror)
+                                    chosen.model_fit, chosen.model_output, chosen.model_channel, chosen.model_classes,
+                                    chosen.model_activation, chosen.model_mirror)
         if chosen.engine == "gst":
             # These checks come before anything is fetched.
             if not Gst.ElementFactory.find("tfliteinference"):

@@ -1,4 +1,6 @@
 """Tests live-matte with ONNX networks made here, also with those that have the interface of published ones."""
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -299,6 +301,120 @@ UNUSABLE = {
 def error_an_onnx_model(name):
     kind, options, message = UNUSABLE[name]
     live_matte("test", "--model", kind(), *options.split(), "--output", "none", fails=message)
+
+
+class Provider:
+    """Replaces ONNX Runtime with a CUDA provider: it runs sessions on the CPU, and tells what is bound where. A tensor on
+    a device has an address there, and its numbers in the host's memory at `tensors[address]`."""
+
+    def __init__(self, starts=True, has=True):
+        self.real, self.starts, self.has, self.tensors, self.bound = fetch.onnxruntime(), starts, has, {}, []
+        self.SessionOptions, self.OrtValue = self.real.SessionOptions, self
+
+    def get_available_providers(self):
+        return ["CUDAExecutionProvider"] * self.has + ["CPUExecutionProvider"]
+
+    def InferenceSession(self, file, options, providers):
+        self.providers = providers
+        return Session(self, self.real.InferenceSession(file, options, providers=["CPUExecutionProvider"]))
+
+    def ortvalue_from_numpy(self, values, device, number):
+        self.bound.append(("begin", device, number))
+        return self.real.OrtValue.ortvalue_from_numpy(values, "cpu", 0)
+
+
+class Session:
+    def __init__(self, runtime, real):
+        self.runtime, self.real = runtime, real
+        self.get_inputs, self.get_outputs = real.get_inputs, real.get_outputs
+        self.run_with_iobinding = lambda binding: real.run_with_iobinding(binding.real)
+
+    def get_providers(self):
+        return ["CUDAExecutionProvider"] * (self.runtime.has and self.runtime.starts) + ["CPUExecutionProvider"]
+
+    def io_binding(self):
+        return Binding(self.runtime, self.real.io_binding())
+
+
+class Binding:
+    def __init__(self, runtime, real):
+        self.runtime, self.real = runtime, real
+        self.bind_ortvalue_input, self.bind_cpu_input = real.bind_ortvalue_input, real.bind_cpu_input
+        self.get_outputs = real.get_outputs
+
+    def bind_input(self, name, device, number, kind, shape, address):
+        self.runtime.bound.append((name, device, number))
+        address = self.runtime.tensors[address].ctypes.data if device == "cuda" else address
+        self.real.bind_input(name, "cpu", 0, kind, shape, address)
+
+    def bind_output(self, name, device, number=0):
+        self.runtime.bound.append((name, device, number))
+        self.real.bind_output(name, "cpu")
+
+
+class OnDevice:
+    """Is a tensor as gst_cuda_filters.tensor() gives it for CUDA memory. Its address is none of the host's, and its
+    numbers cannot be had as an array."""
+
+    device, pointer = "cuda:1", 64
+
+    def __init__(self, values):
+        self.shape, self.streams = values.shape, []
+
+    def __dlpack__(self, stream):
+        self.streams.append(stream)
+
+
+def with_runtime(runtime, make):
+    kept, fetch.onnxruntime = fetch.onnxruntime, lambda: runtime
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return make(), said.getvalue()
+    finally:
+        fetch.onnxruntime = kept
+
+
+@case()
+def a_tensor_on_the_device_is_bound_by_its_address():
+    """With a CUDA provider, the network reads the tensor where it is, states stay there, and only the mask comes to the
+    host."""
+    file = rvm()
+    runtime = Provider()
+    net, said = with_runtime(runtime, lambda: network.load(file, network.Description(), (96, 64), 1))
+    assert "The network runs on the GPU." in said, said
+    assert runtime.providers[0] == ("CUDAExecutionProvider", {"user_compute_stream": "1"}), runtime.providers
+    assert "memory:CUDAMemory" in net.letterbox[1], net.letterbox
+    runtime.bound.clear()
+    for i in range(2):
+        values = np.full(net.shape, 0.5 + 0.25 * i, np.float32)
+        tensor = OnDevice(values)
+        runtime.tensors[tensor.pointer] = values
+        mask = net.mask(tensor)
+        # The state is half of what it was, and half of blue.
+        assert abs(mask.max() / 255 - (0.25, 0.5)[i]) < 0.01, mask.max()
+        # The stream of the tensor goes before the network's.
+        assert tensor.streams == [1], tensor.streams
+    frame = [("src", "cuda", 1), ("pha", "cpu", 0), *((f"r{i}o", "cuda", 0) for i in range(1, 5))]
+    begin = [("begin", "cuda", 0)] * 4
+    assert runtime.bound == [frame[0], *begin, *frame[1:], *frame], runtime.bound
+
+
+@case("no provider", "a provider that does not start", "the CPU is wanted")
+def where_an_onnx_network_runs(name):
+    """Without a provider that works, the network gets tensors in the host's memory, and the program says why."""
+    file = plain()
+    runtime = Provider(starts=False, has=name != "no provider")
+    backend = "cpu" if "wanted" in name else "auto"
+    net, said = with_runtime(runtime, lambda: network.load(file, network.Description(), None, 1, backend))
+    why = {"no provider": ", because this ONNX Runtime has no CUDA provider (onnxruntime-gpu has one)",
+           "the CPU is wanted": ""}.get(name, ", because ONNX Runtime's CUDA provider does not start here")
+    assert f"The network runs on the CPU{why}.\n" in said, said
+    assert "CUDAMemory" not in net.letterbox[1], net.letterbox
+    asked = [each[0] for each in runtime.providers if isinstance(each, tuple)]
+    assert asked == ["CUDAExecutionProvider"] * ("does not" in name), runtime.providers
+    mask = net.mask(np.full(net.shape, 0.5, np.float32))
+    assert abs(int(mask.max()) - 128) <= 1 and {each[1] for each in runtime.bound} == {"cpu"}, (mask.max(), runtime.bound)
 
 
 @case()

@@ -38,9 +38,7 @@ class OnnxNetwork(Network):
         self.runtime = fetch.onnxruntime()
         self.session = self.make_session(file, threads, backend)
         self.device = "cuda" if CUDA in self.session.get_providers() else "cpu"
-        missing = self.device == "cpu" and backend != "cpu" and CUDA in self.runtime.get_available_providers()
-        fetch.say("The network runs on the " + ("GPU." if self.device == "cuda" else "CPU."
-                  if not missing else "CPU, because ONNX Runtime's CUDA provider does not start here."))
+        fetch.say(f"The network runs on the {self.place(backend)}.")
         self.inputs, self.outputs = self.session.get_inputs(), self.session.get_outputs()
         self.find_inputs(file)
         self.description = description.complete(self.known())
@@ -50,6 +48,16 @@ class OnnxNetwork(Network):
         self.mask_name = self.outputs[min(self.description.output, len(self.outputs) - 1)].name
         self.check(file, len(self.outputs), self.first_run(file))
         self.restart()
+
+    def place(self, backend):
+        """Returns where the network runs, and why not on the GPU."""
+        if self.device == "cuda":
+            return "GPU"
+        if backend == "cpu":
+            return "CPU"
+        return "CPU, because " + ("ONNX Runtime's CUDA provider does not start here"
+                                  if CUDA in self.runtime.get_available_providers() else
+                                  "this ONNX Runtime has no CUDA provider (onnxruntime-gpu has one)")
 
     def make_session(self, file, threads, backend):
         options = self.runtime.SessionOptions()

@@ -2,8 +2,9 @@
 says."""
 import numpy as np
 from common import FOLDER, MISSING, grays, live_matte, make
-from harness import Skip, case
-from gst_cuda_filters.live_matte import fetch
+from harness import Skip, case, equal, raises
+from gst_cuda_filters.live_matte import Failure, fetch
+from gst_cuda_filters.live_matte.network import Description, InPipeline
 
 WIDTH, HEIGHT = 64, 48  # input size of the networks
 SIZE = 320, 180  # size of the frame
@@ -166,3 +167,21 @@ UNUSABLE = {
 def error_another_model(name):
     kind, options, words = UNUSABLE[name]
     live_matte("test", "--model", network(kind), *options.split(), "--output", "none", fails=words)
+
+
+@case()
+def channels_in_the_pipeline():
+    """With --engine gst, cudaguidedmatte adds the channels."""
+    file = FOLDER / "in.tflite"
+    (FOLDER / "in.tflite.modelinfo").write_text("[modelinfo]")
+
+    def matte(**about):
+        line = InPipeline(file, Description(**about).complete({}), (64, 48), 1).matte
+        return dict(word.split("=") for word in line.split())
+
+    equal(matte().get("mask-label"), None)
+    equal(matte(channel=(1, 4))["mask-label"], "1,4")
+    equal(matte(channel=("cat",), classes=("background", "dog", "cat"))["mask-label"], "2")
+    both = matte(classes=("background", "dog", "cat"), activation="softmax")
+    equal((both["mask-label"], both["mask-activation"]), ("1,2", "softmax"))
+    raises(Failure, "--model-channel hair: no names (--model-classes", matte, channel=("hair",))

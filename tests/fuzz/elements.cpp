@@ -352,10 +352,10 @@ class BatchRun {
     g_object_set(batcher_, "max-wait", guint(b.pick(3)), nullptr);
     gst_bin_add_many(GST_BIN(bin_), batcher_, unbatcher, nullptr);
     gst_element_link(batcher_, unbatcher);
-    GstPad* pad = gst_element_get_static_pad(batcher_, "src");
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, between, this, nullptr);
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, narrow, &caps_, nullptr);
-    gst_object_unref(pad);
+    bus_ = gst_pipeline_get_bus(GST_PIPELINE(bin_));
+    batches_pad_ = gst_element_get_static_pad(batcher_, "src");
+    gst_pad_add_probe(batches_pad_, GST_PAD_PROBE_TYPE_BUFFER, between, this, nullptr);
+    gst_pad_add_probe(batches_pad_, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, narrow, &caps_, nullptr);
     g_signal_connect(unbatcher, "pad-added", G_CALLBACK(added), nullptr);
     for (Stream& s : streams_) add(s);
     gst_element_set_state(GST_ELEMENT(bin_), GST_STATE_PLAYING);
@@ -363,6 +363,8 @@ class BatchRun {
   ~BatchRun() {
     gst_element_set_state(GST_ELEMENT(bin_), GST_STATE_NULL);
     for (Stream& s : streams_) remove(s);
+    gst_object_unref(batches_pad_);
+    gst_object_unref(bus_);
     gst_object_unref(bin_);
     gst_caps_unref(caps_);
   }
@@ -385,7 +387,7 @@ class BatchRun {
       case 6:
       case 7:
         if (!s.started) start(s);
-        if (s.started) gst_pad_push(s.source, make_buffer(b_, s.info));
+        if (s.started && takes_frames()) gst_pad_push(s.source, make_buffer(b_, s.info));
         break;
       case 8:
         if (!s.started) break;
@@ -410,6 +412,17 @@ class BatchRun {
     bool started;
   };
 
+  // After an error, or the end of all streams, the batcher's thread rests. A stream that is added or
+  // flushed later takes two frames, and the push of a third would wait for that thread for ever.
+  bool takes_frames() {
+    if (GstMessage* error = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
+      failed_ = true;
+      gst_message_unref(error);
+    }
+    GstEvent* end = gst_pad_get_sticky_event(batches_pad_, GST_EVENT_EOS, 0);
+    if (end) gst_event_unref(end);
+    return !failed_ && !end;
+  }
   void add(Stream& s) {
     s.pad = gst_element_request_pad_simple(batcher_, "sink_%u");
     s.source = GST_PAD(gst_object_ref_sink(gst_pad_new("source", GST_PAD_SRC)));
@@ -484,7 +497,10 @@ class BatchRun {
   size_t batches_ = 0;
   GstCaps* caps_;
   gpointer bin_;
+  GstBus* bus_;
   GstElement* batcher_;
+  GstPad* batches_pad_;
+  bool failed_ = false;
   Stream streams_[3];
 };
 

@@ -412,8 +412,8 @@ class BatchRun {
     bool started;
   };
 
-  // After an error, or the end of all streams, the batcher's thread rests. A stream that is added or
-  // flushed later takes two frames, and the push of a third would wait for that thread for ever.
+  // After an error, or the end of all streams, the batcher's thread rests. A stream that is added
+  // or flushed later takes two frames, and the push of a third would wait for that thread for ever.
   bool takes_frames() {
     if (GstMessage* error = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
       failed_ = true;

@@ -120,8 +120,9 @@ fi
 
 build "$root/build" "${options[@]}"
 # Little optimisation and only line numbers are used, because the SIMD code otherwise takes three
-# times as long to compile with all of these checks. The instruction sets are the widest, AVX2 and the
-# compiler's default. SSE4 is the same code with narrower vectors, and build/ tests it.
+# times as long to compile with all of these checks. Other code is not optimised. The instruction
+# sets are the widest, AVX2 and the compiler's default. SSE4 is the same code with narrower vectors,
+# and build/ tests it.
 checked=(-Dcuda=disabled '-Db_sanitize=address,undefined' -Db_lundef=false -Doptimization=1 -Ddebug=false
   -Db_ndebug=false -Dbench=disabled)
 build "$root/build-sanitize" "${checked[@]}" "-Dcpp_args=-g1 $(without '')" "${cpu_options[@]}"

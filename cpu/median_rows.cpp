@@ -2,6 +2,7 @@
 #include "cpu/median_rows.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "cpu/targets.h"
@@ -54,7 +55,7 @@ void Three(const void* const rows[4], size_t distance, size_t count, void* const
     };
     V low[2][3], middle[2][3], high[2][3];
     for (int x = 0; x < 3; x++) {
-      const size_t i = at + size_t(x) * distance - distance;
+      const auto i = ptrdiff_t(at) + (x - 1) * ptrdiff_t(distance);
       V row[4];
       for (int y = 0; y < 4; y++) row[y] = load(static_cast<const T*>(rows[y]) + i);
       const V p = hn::Min(row[1], row[2]), q = hn::Max(row[1], row[2]);

@@ -19,9 +19,10 @@ using vf::Status;
 // Lists the sink pads and keeps them for its lifetime.
 class Batcher::PadList {
  public:
-  explicit PadList(GstAggregator* element) {
+  explicit PadList(GstAggregator* element) : element_(GST_ELEMENT(element)) {
     GST_OBJECT_LOCK(element);
-    for (GList* l = GST_ELEMENT(element)->sinkpads; l; l = l->next)
+    cookie_ = element_->pads_cookie;
+    for (GList* l = element_->sinkpads; l; l = l->next)
       pads_.push_back(GST_CUDA_LETTERBOX_BATCH_PAD(gst_object_ref(l->data)));
     GST_OBJECT_UNLOCK(element);
   }
@@ -31,8 +32,17 @@ class Batcher::PadList {
   PadList(const PadList&) = delete;
   PadList& operator=(const PadList&) = delete;
   const Pads& list() const { return pads_; }
+  // Tells whether a pad has come or gone since.
+  bool is_old() const {
+    GST_OBJECT_LOCK(element_);
+    const bool old = element_->pads_cookie != cookie_;
+    GST_OBJECT_UNLOCK(element_);
+    return old;
+  }
 
  private:
+  GstElement* element_;
+  guint32 cookie_ = 0;
   Pads pads_;
 };
 
@@ -409,6 +419,8 @@ GstFlowReturn Batcher::aggregate_now() {
   latency_ = GST_CLOCK_TIME_IS_VALID(latency) ? latency : 0;
   configure_policy();
   for (auto* pad : pads.list()) collect_pad(pad);
+  // A frame may have come after a new pad, and its batch waits for that pad too.
+  if (pads.is_old()) return aggregate_now();
   // With a new context, negotiation comes first, and the next call makes the batch.
   for (auto* pad : pads.list()) {
     GstBuffer* oldest = pad->state->oldest();

@@ -219,7 +219,14 @@ class Run {
     GstVideoInfo info;
     has_caps_ = gst_video_info_from_caps(&info, caps);
     if (has_caps_) info_ = info;
+    GstCaps* former = gst_pad_get_current_caps(harness_->sinkpad);
     gst_harness_set_src_caps(harness_, caps);
+    // Frames that waited come out in front of the new caps.
+    while (GstBuffer* out = gst_harness_try_pull(harness_)) {
+      check(out, former, nullptr, {});
+      gst_buffer_unref(out);
+    }
+    gst_clear_caps(&former);
   }
 
   void push() {
@@ -234,10 +241,12 @@ class Run {
       demand(contents(buffer) == before, "a buffer that another holds did not change");
       gst_buffer_unref(buffer);
     }
+    GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
     while (GstBuffer* out = gst_harness_try_pull(harness_)) {
-      check(out, shared ? nullptr : buffer, before);
+      check(out, caps, shared ? nullptr : buffer, before);
       gst_buffer_unref(out);
     }
+    gst_clear_caps(&caps);
     while (GstEvent* event = gst_harness_try_pull_event(harness_)) gst_event_unref(event);
     GstMessage* error = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR);
     // The pads themselves may also answer "not negotiated".
@@ -250,8 +259,8 @@ class Run {
     gst_bus_set_flushing(bus_, FALSE);
   }
 
-  void check(GstBuffer* out, GstBuffer* in_place, const std::vector<uint8_t>& before) {
-    GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
+  void check(GstBuffer* out, GstCaps* caps, GstBuffer* in_place,
+             const std::vector<uint8_t>& before) {
     demand(caps, "a buffer comes out after caps");
     GstVideoInfo info;
     GstVideoFrame frame;
@@ -274,7 +283,6 @@ class Run {
         if (out == in_place) only_rows_changed(out, info, before);
       }
     }
-    gst_caps_unref(caps);
   }
 
   void only_rows_changed(GstBuffer* out, const GstVideoInfo& info,

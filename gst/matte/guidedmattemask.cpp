@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gst/base/errors.h"
+#include "gst/base/names.h"
 #include "gst/base/properties.h"
 #include "gst/gstcudaletterboxmeta.h"
 #include "gst/matte/segmentation.h"
@@ -26,11 +27,9 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
       {
           {"mask-label", "Mask label", &S::label,
            "Regions of the segmentation that are the subject: names of their classes or objects, "
-           "or "
-           "their indices, separated by commas (mask=segmentation). Empty = all except region 0, "
-           "the "
-           "background. With mask=tensor, numbers of the channels whose sum is the subject, and "
-           "empty = mask-channel"},
+           "or their indices, separated by commas (mask=segmentation). Empty = all except region "
+           "0, the background. With mask=tensor, numbers of the channels whose sum is the subject, "
+           "and empty = mask-channel"},
           {"mask-tensor", "Mask tensor", &S::tensor,
            "Tensor to use as the mask: its id, or its index among the tensors of the frame "
            "(mask=tensor). Empty = the first"},
@@ -53,19 +52,6 @@ gint64 number_of(const std::string& text) {
   guint64 value;
   return g_ascii_string_to_unsigned(text.c_str(), 10, 0, G_MAXINT, &value, nullptr) ? gint64(value)
                                                                                     : -1;
-}
-
-// Calls `use` for each name of a list with commas, without the spaces around it.
-template <class Use>
-void for_each_name(const std::string& names, Use use) {
-  constexpr const char* spaces = " \t";
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    const size_t first = std::min(names.find_first_not_of(spaces, begin), end);
-    const size_t last = names.find_last_not_of(spaces, end ? end - 1 : 0);
-    if (first < end) use(names.substr(first, last + 1 - first));
-    begin = end + 1;
-  }
 }
 
 // Adds a name to a list for a message: "a", "b" and so on.

@@ -94,16 +94,6 @@ bool add_channels(const guint8* data, gsize count, gsize pixel, gsize step, int 
   return true;
 }
 
-// Adds `channels` of `count` pixels of bytes.
-void add_bytes(const guint8* data, gsize count, gsize pixel, gsize step,
-               const std::vector<int>& channels, guint8* out) {
-  for (gsize i = 0; i < count; i++) {
-    int sum = 0;
-    for (const int c : channels) sum += data[i * pixel + gsize(c) * step];
-    out[i] = guint8(std::min(sum, 255));
-  }
-}
-
 // Does the same, and is faster for a single channel.
 template <class T>
 bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int all,
@@ -138,6 +128,16 @@ bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int all,
     out[i] = activation == MaskActivation::none ? code_of(v) : sigmoid(v);
   }
   return numbers;
+}
+
+// Adds `channels` of `count` pixels of bytes.
+void add_bytes(const guint8* data, gsize count, gsize pixel, gsize step,
+               const std::vector<int>& channels, guint8* out) {
+  for (gsize i = 0; i < count; i++) {
+    int sum = 0;
+    for (const int c : channels) sum += data[i * pixel + gsize(c) * step];
+    out[i] = guint8(std::min(sum, 255));
+  }
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "filters/region_mask.h"
@@ -10,6 +9,7 @@
 #include "gst/base/analytics.h"
 #include "gst/base/errors.h"
 #include "gst/base/lookahead.h"
+#include "gst/base/names.h"
 #include "gst/matte/segmentation.h"
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
@@ -24,26 +24,12 @@ constexpr size_t kMaskParts = 256;
 
 // Whether `label` (may be null) is in a list of labels, or the list is empty.
 bool is_wanted(const std::string& labels, const char* label) {
-  bool any = false;
-  std::string wanted;
-  size_t length = 0;  // of `wanted`, without white space behind it
-  for (size_t i = 0; i <= labels.size(); i++) {
-    if (i == labels.size() || labels[i] == ',') {
-      wanted.resize(length);
-      if (label && length && wanted == label) return true;
-      any |= length > 0;
-      wanted.clear();
-      length = 0;
-      continue;
-    }
-    const bool escapes = labels[i] == '\\' && i + 1 < labels.size() && strchr(",\\", labels[i + 1]);
-    if (escapes) i++;
-    const bool space = g_ascii_isspace(labels[i]);
-    if (space && wanted.empty()) continue;
-    wanted += labels[i];
-    if (!space) length = wanted.size();
-  }
-  return !any;
+  bool any = false, found = false;
+  for_each_name(labels, [&](const std::string& wanted) {
+    any = true;
+    found = found || (label && wanted == label);
+  });
+  return found || !any;
 }
 
 // Returns a box of a frame in one of its fields. A turned box becomes the upright box that it

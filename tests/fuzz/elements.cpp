@@ -222,10 +222,7 @@ class Run {
     GstCaps* former = gst_pad_get_current_caps(harness_->sinkpad);
     gst_harness_set_src_caps(harness_, caps);
     // Frames that waited come out in front of the new caps.
-    while (GstBuffer* out = gst_harness_try_pull(harness_)) {
-      check(out, former, nullptr, {});
-      gst_buffer_unref(out);
-    }
+    check_output(former, nullptr, {});
     gst_clear_caps(&former);
   }
 
@@ -242,10 +239,7 @@ class Run {
       gst_buffer_unref(buffer);
     }
     GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
-    while (GstBuffer* out = gst_harness_try_pull(harness_)) {
-      check(out, caps, shared ? nullptr : buffer, before);
-      gst_buffer_unref(out);
-    }
+    check_output(caps, shared ? nullptr : buffer, before);
     gst_clear_caps(&caps);
     while (GstEvent* event = gst_harness_try_pull_event(harness_)) gst_event_unref(event);
     GstMessage* error = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR);
@@ -257,6 +251,14 @@ class Run {
     if (error) gst_message_unref(error);
     gst_bus_set_flushing(bus_, TRUE);
     gst_bus_set_flushing(bus_, FALSE);
+  }
+
+  // Checks all that has come out, with `caps`.
+  void check_output(GstCaps* caps, GstBuffer* in_place, const std::vector<uint8_t>& before) {
+    while (GstBuffer* out = gst_harness_try_pull(harness_)) {
+      check(out, caps, in_place, before);
+      gst_buffer_unref(out);
+    }
   }
 
   void check(GstBuffer* out, GstCaps* caps, GstBuffer* in_place,

@@ -63,8 +63,9 @@ size_t matte(const GuidedFrame& f, int y0, int y1, char* memory) {
   return arena.used();
 }
 
-// The sums of an estimate for the subject, and as many for the background: of weights times the
-// colours' channels, of weights, and of weights times the colours' squares.
+// An estimate has these sums for the subject, and as many for the background. The first three add
+// weights times the channels of the colours, the next one adds weights, and the last one adds
+// weights times the squares of the colours.
 constexpr int kLayerSums = 5;
 
 // Returns L::purity(a) by floats, which vector units are faster at. It is exact.

@@ -19,7 +19,7 @@ constexpr double kSpeedDeviation = 1.2e-9;
 // A box that is moved back grows by so many standard deviations of its place, up to so many times
 // region-expand. lab/regions.md has the trials.
 constexpr double kMarginDeviations = 2, kMostMarginPerExpand = 1.25;
-// It also grows by this share of region-expand and of its way, since the object may have turned.
+// It also grows by its way times region-expand times this share, since the object may have turned.
 constexpr double kTurns = 0.2;
 // So many places of an object on its way are compared with a box.
 constexpr int kStepsOnWay = 4;
@@ -91,8 +91,8 @@ double centre_y(const RegionBox& b) {
 
 }  // namespace
 
-// An object is known for so long after it was found. It is held in the first part of this time, and
-// frames of the second part leave after it was found again.
+// Returns how long an object is known after it was found. It is held for `hold`. If it is found
+// again later, the frames of the last `look_ahead` have not left yet.
 int64_t RegionTracker::longest_gap(const Settings& settings) {
   return settings.hold + settings.look_ahead;
 }

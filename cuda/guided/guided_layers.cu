@@ -57,8 +57,9 @@ constexpr int kRun = 2;            // outputs of a thread, of running sums
 // There are as many threads as samples. At 1080p, two blocks a processor must hide their latencies.
 constexpr int kThreads = kTileX * kTileY;
 
-// Sums over samples: of the weights, in halves of a word, and for each layer of weights times the
-// colours' channels and times the colours' squares. A window's sums stay below 2^32.
+// Holds sums over samples. The first word adds the weights of both layers in its halves. Then come,
+// for each layer, weights times the channels of the colours, and weights times the squares of the
+// colours. The sums of a window stay below 2^32.
 constexpr int kSums = 9;
 struct Sums {
   uint32_t v[kSums];
@@ -84,8 +85,8 @@ struct Tile {
   uint2 better[kOutY][kOutX];           // F of the first round, improved, as halves
 };
 
-// The first round, from the sums over the window of a sample: F, improved, the variance of F's
-// colours, and B with the variance of its colours.
+// Makes the first round from the sums over the window of a sample: F, improved, and B, each with
+// the variance of its colours.
 __device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int count, uint2* better,
                                             uint2* behind) {
   const uint32_t sums[2] = {s.v[0] & 0xffff, s.v[0] >> 16};

@@ -25,8 +25,8 @@ class Description:
     mirror: bool = None  #: also show the network each frame mirrored
 
     def complete(self, known):
-        """Returns the description with `known` and the defaults where it says nothing. What is about the output's
-        channels waits for with_channels()."""
+        """Returns the description with `known` and the defaults where it says nothing. with_channels() completes what
+        is about the output's channels."""
         defaults = {"range": (0.0, 1.0), "order": "rgb", "fit": "stretch", "output": 0, "mirror": False, **known}
         return dataclasses.replace(self, **{name: value for name, value in defaults.items()
                                             if getattr(self, name) is None})

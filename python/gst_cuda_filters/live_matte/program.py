@@ -72,7 +72,7 @@ def delay(text):
 
 
 def names(text):
-    """Names with commas between them, all different."""
+    """Parses names with commas between them, which must differ."""
     found = tuple(word.strip() for word in text.split(","))
     if not all(found) or len(set(found)) < len(found) or any(word.lstrip("-").isdigit() for word in found):
         raise argparse.ArgumentTypeError(f"{text}: must be different names, as in background,hair,clothes")
@@ -80,7 +80,7 @@ def names(text):
 
 
 def channels(text):
-    """Numbers or names of channels with commas between them."""
+    """Parses numbers or names of channels with commas between them."""
     found = tuple(word.strip() for word in text.split(","))
     if not all(found) or len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"{text}: must be different numbers or classes of channels, as in 1,2 or hair")

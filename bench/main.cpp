@@ -81,6 +81,17 @@ class Bench : public test::Context {
   virtual bool times(const TimedCase&) const { return true; }
   virtual Status measure(const TimedCase& row, Result* r) = 0;
 
+  // Gives a plan that looks ahead the frames after number `at` of a ring. Two frames alternate in
+  // the ring, also where it starts again, so an odd last one is left out.
+  static Status give_later(const TimedCase& row, Plan& plan, const std::vector<Image>& ring,
+                           size_t at) {
+    if (row.later == 0) return {};
+    std::vector<Image> later;
+    for (int i = 1; i <= row.later; i++)
+      later.push_back(ring[(at + size_t(i)) % std::max(ring.size() & ~size_t(1), size_t(1))]);
+    return row.give_later(plan, later.data(), row.later);
+  }
+
   // Makes a frame to time on; each `number` gives another one.
   Frame source(const TimedCase& row, uint64_t number) const {
     Frame frame(row.src, kGeometry);
@@ -137,6 +148,7 @@ class CpuBench final : public Bench {
     VF_TRY(row.make(device().queue(), row.src, row.dst, Placement::separate, &plan));
     const auto result = [&](Frame* frame) -> Status {
       if (row.forget) row.forget(*plan);
+      VF_TRY(give_later(row, *plan, src, 0));
       VF_TRY(plan->run(src[0], dst[0]));
       device().download(dst[0], frame);
       return {};
@@ -160,7 +172,10 @@ class CpuBench final : public Bench {
     for (int i = 0; status.ok() && (smoke_ ? i < 1 : spent < kMicrosecondsPerRow || i < kMinCalls);
          i++) {
       const Image &in = src[size_t(i % kFrames)], &to = dst[size_t(i % kFrames)];
-      ours.push_back(microseconds([&] { status = plan->run(in, to); }));
+      ours.push_back(microseconds([&] {
+        status = give_later(row, *plan, src, size_t(i % kFrames));
+        if (status.ok()) status = plan->run(in, to);
+      }));
       spent += ours.back();
       for (const Peer& peer : peers) {
         if (!status.ok()) break;
@@ -205,12 +220,14 @@ class CudaBench final : public Bench {
         : src{std::move(a), std::move(b)}, want{{dst, kGeometry}, {dst, kGeometry}} {}
   };
 
-  // Runs a plan on the CPU backend, which the tests hold to the same contract.
-  Status on_cpu(const decltype(TimedCase::make)& make, const TimedCase& row, const Frame& src,
+  // Runs a plan on the CPU backend, which the tests hold to the same contract, on frame `number`.
+  Status on_cpu(const decltype(TimedCase::make)& make, const TimedCase& row, size_t number,
                 Frame* dst) {
     std::unique_ptr<Plan> plan;
     VF_TRY(make(*cpu_, row.src, row.dst, Placement::separate, &plan));
-    return plan->run(src.image(), dst->image());
+    const std::vector<Image> ring = {frames_->src[0].image(), frames_->src[1].image()};
+    VF_TRY(give_later(row, *plan, ring, number));
+    return plan->run(ring[number], dst->image());
   }
 
   static Image at(const Frame& frame, uint8_t* base) {
@@ -233,7 +250,7 @@ class CudaBench final : public Bench {
     frames_->shaped = bool(row.shape);
     for (Frame& want : frames_->want)
       if (want.layout() != row.dst) want = Frame(row.dst, kGeometry);
-    for (int i = 0; i < 2; i++) VF_TRY(on_cpu(row.make, row, frames_->src[i], &frames_->want[i]));
+    for (int i = 0; i < 2; i++) VF_TRY(on_cpu(row.make, row, size_t(i), &frames_->want[i]));
     const Frame empty(row.dst, kGeometry);
     const size_t src_bytes = frames_->src[0].bytes().size(), dst_bytes = empty.bytes().size();
 
@@ -250,8 +267,9 @@ class CudaBench final : public Bench {
     const size_t one_call = count > 1 ? count * (src_bytes + dst_bytes + 512) : 0;
     VF_TRY(ring.make(src_bytes, row.in_place ? 0 : dst_bytes, std::max(total, one_call)));
     const int calls = ring.size() / row.count;
-    const auto run = [&](Plan& plan, int call) {
+    const auto run = [&](Plan& plan, int call) -> Status {
       const size_t at = size_t(call) * count;
+      VF_TRY(give_later(row, plan, from, at));
       return plan.run(&from[at], &to[at], row.count);
     };
     for (int i = 0; i < calls * row.count; i++) {
@@ -306,7 +324,7 @@ class CudaBench final : public Bench {
     for (const Peer& peer : peers) {
       VF_TRY(fill());
       Frame want(row.dst, kGeometry);
-      if (peer.want) VF_TRY(on_cpu(peer.want, row, frames_->src[0], &want));
+      if (peer.want) VF_TRY(on_cpu(peer.want, row, 0, &want));
       if (Status s = peer.call(from[0], to[0], stream_); !s.ok()) {
         table_.note("next row: %s: %s", peer.name.c_str(), s.message());
         continue;
@@ -348,7 +366,10 @@ class CudaBench final : public Bench {
     VF_TRY(device_copy(one.src(0), originals.src(0), src_bytes));
     const Image in = at(frames_->src[0], one.src(0)), out = at(empty, one.dst(0));
     Subject cached, cached_floor;
-    cached.call = [&](int) { return plan->run(in, out); };
+    cached.call = [&](int) -> Status {
+      VF_TRY(give_later(row, *plan, {in}, 0));
+      return plan->run(in, out);
+    };
     VF_TRY(one_copy.make(read, written, 0));
     VF_TRY(make_floor(one_copy, read, written, stream_, smoke_, &cached_floor));
     VF_TRY(time_in_turn(stream_, {&cached, &cached_floor}, smoke_));

@@ -199,9 +199,11 @@ Distance sum_of(const Distances& tiles, bool but_one) {
 }
 
 Status make_plain(Queue& queue, const Layout& layout, const ColorFormat& color, Placement placement,
-                  std::unique_ptr<Plan>* plan) {
+                  std::unique_ptr<Plan>* plan, int look_ahead = 0) {
+  DenoiseParams params;
+  params.look_ahead = look_ahead;
   std::unique_ptr<DenoisePlan> made;
-  VF_TRY(make_denoise(queue, layout, color, {}, placement, &made));
+  VF_TRY(make_denoise(queue, layout, color, params, placement, &made));
   *plan = std::move(made);
   return {};
 }
@@ -726,16 +728,22 @@ void denoise_cases(Context& context) {
                     [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                       return make_plain(queue, c.layout, c.color, placement, plan);
                     });
-  const auto timed = [&](const char* frame, const Clip& c, bool quick, bool cuts = false) {
+  const auto timed = [&](const char* frame, const Clip& c, bool quick, bool cuts = false,
+                         int later = 0) {
     TimedCase row;
     row.frame = frame;
     row.parameters = cuts ? "automatic, a cut at each frame" : "automatic";
+    if (later) row.parameters += text(", look-ahead %d", later);
     if (!cuts) row.shape = draw_moving;
     row.src = row.dst = c.layout;
     row.tolerance = denoise_contract();
-    row.make = [color = c.color](Queue& queue, const Layout& layout, const Layout&,
-                                 Placement placement, std::unique_ptr<Plan>* plan) {
-      return make_plain(queue, layout, color, placement, plan);
+    row.make = [color = c.color, later](Queue& queue, const Layout& layout, const Layout&,
+                                        Placement placement, std::unique_ptr<Plan>* plan) {
+      return make_plain(queue, layout, color, placement, plan, later);
+    };
+    row.later = later;
+    row.give_later = [](Plan& plan, const Image* frames, int count) {
+      return static_cast<DenoisePlan&>(plan).set_later(frames, count);
     };
     row.forget = [](Plan& plan) { static_cast<DenoisePlan&>(plan).reset(); };
     row.quick = quick;
@@ -745,11 +753,13 @@ void denoise_cases(Context& context) {
   };
   timed("1080p NV12", semi_planar(Type::u8, 8, 0, 1920, 1080), true);
   timed("1080p NV12", semi_planar(Type::u8, 8, 0, 1920, 1080), false, true);
+  timed("1080p NV12", semi_planar(Type::u8, 8, 0, 1920, 1080), false, false, 2);
   timed("1080p I420", planar("I420", Type::u8, 8, 1, 1, 1920, 1080), false);
   timed("1080p P010", semi_planar(Type::u16, 10, 6, 1920, 1080), false);
   timed("1080p RGBA",
         packed("RGBA", Type::u8, 8, 0, 1920, 1080, {Role::r, Role::g, Role::b, Role::a}), true);
   timed("2160p NV12", semi_planar(Type::u8, 8, 0, 3840, 2160), false);
+  timed("2160p NV12", semi_planar(Type::u8, 8, 0, 3840, 2160), false, false, 2);
   timed("2160p I420", planar("I420", Type::u8, 8, 1, 1, 3840, 2160), false);
   timed("2160p P010", semi_planar(Type::u16, 10, 6, 3840, 2160), false);
   timed("2160p RGBA",

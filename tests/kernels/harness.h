@@ -162,6 +162,10 @@ struct TimedCase {
   std::function<void(Frame*, uint64_t number)> shape;
   // Lets a plan forget earlier frames, if it remembers them.
   std::function<void(Plan&)> forget;
+  // Gives a plan the frames that follow the one of its next run(), if it looks ahead by `later`
+  // frames.
+  std::function<Status(Plan&, const Image* frames, int count)> give_later;
+  int later = 0;
   // The filter's own parameters, for other libraries that do the same work (bench/peers.h).
   std::any params;
   // An element of a launch line that does the same work, "cudagaussian sigma=1.5", if it is timed

@@ -30,6 +30,8 @@ inline Tolerance guided_contract(const Layout& l, const GuidedParams& params = {
     // An estimate adds up to four times the matte's error to its own.
     const bool estimate = params.foreground == MatteForeground::estimate;
     t.absolute = (estimate ? 12 : wide ? 8 : layers ? 4 : 2) / 255.0 * full;
+    // Before a busy background, values of a sample may round to neighbouring ones.
+    if (params.refine == MatteRefine::colors) t.few = (estimate ? 32 : 8) / 255.0 * full;
     if (l.type == Type::u8) t.equal = coarse || layers ? 0.9 : 0.99;
     return t;
   }

@@ -328,7 +328,9 @@ Difference compare(const Frame& got, const Frame& want, const Tolerance& toleran
       }
     });
   });
-  d.within = !d.beyond && !d.overshot && tolerance.enough_equal(d.equal, d.total);
+  const bool close =
+      !d.beyond || (d.largest <= d.limit + tolerance.few && Tolerance::is_few(d.beyond, d.total));
+  d.within = close && !d.overshot && tolerance.enough_equal(d.equal, d.total);
   return d;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "filters/denoise_math.h"
 #include "tests/denoise.h"
 #include "tests/kernels/harness.h"
 
@@ -566,10 +567,58 @@ void later_frames_refused(Context& context, const Clip& good) {
   Status st = make_denoise(context.device().queue(), good.layout, good.color, params,
                            Placement::separate, &plan);
   if (!st.ok()) return context.result("denoise takes later frames", st.message());
-  Image frames[3] = {};
+  const Frame frame(good.layout, {});
+  const Image right = context.device().upload(frame);
+  const Image frames[3] = {right, right, right};
   context.refused("denoise refuses too many later frames", plan->set_later(frames, 3), "0 to 2");
-  context.refused("denoise refuses later frames of another layout", plan->set_later(frames, 1),
+  Image wrong = right;
+  wrong.layout.plane[0].width--;
+  context.refused("denoise refuses later frames of another layout", plan->set_later(&wrong, 1),
                   "layout");
+  wrong = right;
+  wrong.memory = right.memory == Memory::host ? Memory::device : Memory::host;
+  context.refused("denoise refuses later frames of another memory", plan->set_later(&wrong, 1),
+                  "memory");
+  context.device().release_all();
+}
+
+// Checks the model of the noise by itself, because the reference has it from the same functions.
+void learns(Context& context) {
+  const char* const name = "denoise learns the noise of luma by its levels";
+  if (!context.wants(name)) return;
+  std::string failure;
+  const auto expect = [&](const char* what, double got, double want) {
+    if (failure.empty() && std::abs(got - want) > 1e-5 * std::abs(want))
+      failure = text("%s is %g, should be %g", what, got, want);
+  };
+  denoise::Votes v = {};
+  v.frame_variance = v.frame_median = 10;
+  v.total = v.luma_cells = 10000;
+  for (const int level : {1, 5}) {
+    v.variance[level] = level == 1 ? 12.0f : 6.0f;
+    v.votes[level] = v.cells[level] = 5000;
+  }
+  denoise::Noise n = {};
+  denoise::learn_first(v, 64, 10, 1, &n);
+  denoise::learn(v, 64, 1, &n);
+  const double unit = n.variance[5] / 6;
+  expect("a level between two others", n.variance[2], 10.5 * unit);
+  expect("a level below the first", n.variance[0], 12 * unit);
+  expect("a level above the last", n.variance[7], 6 * unit);
+
+  // Strong noise is believed up to twice the first frame's.
+  n = {};
+  denoise::learn_first(v, 64, 1000, 1, &n);
+  const double first = n.variance[0];
+  v.frame_variance = v.frame_median = v.variance[1] = v.variance[5] = 60000;
+  denoise::learn(v, 64, 1, &n);
+  expect("the strongest noise", n.variance[5], 4 * first);
+
+  expect("the bin of a variance of 1/512", denoise::variance_bin(1 / 512.0f), 0);
+  expect("the bin of a variance of 1/128", denoise::variance_bin(1 / 128.0f), 1);
+  expect("the bin of the largest variance", denoise::variance_bin(1e6f),
+         denoise::kVarianceBins - 1);
+  context.result(name, failure);
 }
 
 void refused(Context& context) {
@@ -764,6 +813,7 @@ void denoise_cases(Context& context) {
   timed("2160p P010", semi_planar(Type::u16, 10, 6, 3840, 2160), false);
   timed("2160p RGBA",
         packed("RGBA", Type::u8, 8, 0, 3840, 2160, {Role::r, Role::g, Role::b, Role::a}), false);
+  learns(context);
   estimates(context);
   settles(context);
   stays_white(context);

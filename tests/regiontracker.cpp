@@ -315,6 +315,24 @@ int main() {
              {50, true, {}, "25 45"},
              {50, true, {}, "35 45"},
              {50, true, {at(45, 3)}, "45"}});
+  {
+    // Two results in a short time say little of the speed. The box grows by at most 1.25 times
+    // what `grow` says on each side.
+    RegionTracker tracker;
+    RegionTracker::Settings grown = ahead;
+    grown.grow = 0.5;
+    grown.hold = grown.look_ahead = 1000000000;
+    const Result none, found = {at(60, 3)};
+    tracker.arrive(0, &none, grown);
+    tracker.arrive(900000000, &found, grown);
+    tracker.arrive(40000000, &found, grown);
+    tracker.leave(grown);
+    const double width = tracker.boxes().size() == 1 ? tracker.boxes()[0].width : 0;
+    result("moved back in doubt, it grows up to a limit",
+           std::abs(width - (20 + 2 * 1.25 * 0.5 * 20)) < 1e-6
+               ? ""
+               : "its width is " + std::to_string(width));
+  }
   run_ahead("another id in the same place is not moved back", ahead,
             {{0, true, {at(5, 3)}, "5"},
              {50, true, {at(7, 4)}, "5 7"},

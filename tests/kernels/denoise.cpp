@@ -621,6 +621,28 @@ void learns(Context& context) {
   context.result(name, failure);
 }
 
+// Checks which settings leave frames as they are, so that elements pass them on.
+void leaves_frames(Context& context) {
+  const struct {
+    const char* what;
+    double strength, spatial;
+    int temporal;
+    bool want;
+  } rows[] = {{"no strength", 0, 1.5, 24, true},
+              {"no filter in space or time", 1, 0, 1, true},
+              {"a filter in time", 1, 0, 2, false},
+              {"a filter in space", 1, 1.5, 1, false}};
+  for (const auto& row : rows) {
+    DenoiseParams p;
+    p.strength = row.strength;
+    p.spatial = row.spatial;
+    p.temporal = row.temporal;
+    const std::string name =
+        text("denoise %s frames with %s", row.want ? "leaves" : "changes", row.what);
+    if (context.wants(name)) context.result(name, is_identity(p) == row.want ? "" : "it does not");
+  }
+}
+
 void refused(Context& context) {
   const Clip good = semi_planar(Type::u8, 8, 0, 40, 30);
   const auto expect = [&](const char* word, const Clip& c, const DenoiseParams& p) {
@@ -813,6 +835,7 @@ void denoise_cases(Context& context) {
   timed("2160p P010", semi_planar(Type::u16, 10, 6, 3840, 2160), false);
   timed("2160p RGBA",
         packed("RGBA", Type::u8, 8, 0, 3840, 2160, {Role::r, Role::g, Role::b, Role::a}), false);
+  leaves_frames(context);
   learns(context);
   estimates(context);
   settles(context);

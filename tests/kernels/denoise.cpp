@@ -615,6 +615,7 @@ void learns(Context& context) {
   expect("the strongest noise", n.variance[5], 4 * first);
 
   expect("the bin of a variance of 1/512", denoise::variance_bin(1 / 512.0f), 0);
+  expect("the bin of a variance of 1/256", denoise::variance_bin(1 / 256.0f), 1);
   expect("the bin of a variance of 1/128", denoise::variance_bin(1 / 128.0f), 1);
   expect("the bin of the largest variance", denoise::variance_bin(1e6f),
          denoise::kVarianceBins - 1);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "filters/color.h"
+#include "filters/motion_task.h"
 #include "tests/kernels/harness.h"
 #include "tests/motion.h"
 
@@ -324,6 +325,20 @@ void refused(Context& context) {
   context.device().release_all();
 }
 
+// Checks where a picture's components begin in a packed frame.
+void pictures_begin(Context& context) {
+  Frame frame(packed_layout(Type::u16, 4, 16, 8));
+  const Component parts[] = {{0, 1}, {0, 2}, {0, 3}};
+  const Image image = frame.image();
+  const MotionPicture p = vf::picture_of(image, parts, 3);
+  std::string failure;
+  for (int c = 0; c < 3; c++)
+    if (p.data[c] != static_cast<const uint16_t*>(image.data[0]) + parts[c].channel)
+      failure = text("component %d begins elsewhere", c);
+  if (p.step != 4 || !p.rgb) failure = "it is not RGB with 4 samples per pixel";
+  context.result("motion picture of packed components", failure);
+}
+
 // Makes plane 1 a copy of plane 0 that moved by some pixels and has noise of its own, as in video.
 void move_planes(Frame* frame) {
   const PlaneLayout& l = frame->layout().plane[0];
@@ -403,6 +418,7 @@ void motion_cases(Context& context) {
   const std::string kept = "motion of pictures that are kept";
   if (context.wants(kept)) context.result(kept, kept_failure(context, context.random(kept)));
   refused(context);
+  pictures_begin(context);
 }
 
 }  // namespace vf::test

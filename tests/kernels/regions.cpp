@@ -366,6 +366,8 @@ void weights(Context& context) {
       // The side goes from (10, 10) to (30, 30). The pixel's nearest corner is 7 pixels to the right
       // of it, which is 4.95 away.
       {"beside a slanting side", edges(false, 10, false, 0), diagonal(), 0, 27, 19, 129},
+      {"touched by a slanting side at a corner", edges(false, 0, false, 0), diagonal(), 0, 20, 19,
+       256},
       {"inside of a slanting side", edges(false, 10, false, 0), diagonal(), 0, 20, 20, 256},
       {"an area has no other shape", edges(true, 0, false, 0), area, 0, 10, 10, 256},
       {"an area does not grow", edges(false, 0, false, 1), area, 0, 9, 10, 0},

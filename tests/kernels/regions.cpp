@@ -380,6 +380,17 @@ void weights(Context& context) {
   }
 }
 
+// Checks the size of automatic blocks, which the reference has from the same function.
+void automatic_blocks(Context& context) {
+  const std::string name = "regions automatic blocks have a third of the object's smaller side";
+  if (!context.wants(name)) return;
+  const RegionBox box = make_box(10, 20, 100, 70);
+  std::vector<Region> r;
+  prepare_regions(edges(false, 0, false, 0), RegionPixelate{}, Type::u8, 250, 98, &box, 1, &r);
+  const int block = r.empty() ? 0 : r[0].block;
+  context.result(name, block == 24 ? "" : text("they have %d pixels", block));
+}
+
 // Checks the Gaussian where the places of regions matter: side by side, overlapping, and many.
 void placed_cases(Context& context) {
   // Two regions lie so far apart that the kernel just reaches from one to the other, or just does
@@ -568,6 +579,7 @@ void regions_cases(Context& context) {
   ellipses_cover(context);
   polygons_cover(context);
   weights(context);
+  automatic_blocks(context);
   for (const auto& [what, filter] : filters()) {
     for (const auto& [format, layout] : video_layouts())
       one(context, text("%s %s", what, format), layout, {}, filter,

@@ -68,8 +68,9 @@ void halve_rows(const MotionPicture& from, int width, int height, int y0, int y1
     uint8_t* HWY_RESTRICT out = to + size_t(y) * half;
     const uint32_t* HWY_RESTRICT in = sums - 1;
     for (int x = 0; x < half; x++)
-      out[x] = uint8_t((in[2 * x] + 3 * (in[2 * x + 1] + in[2 * x + 2]) + in[2 * x + 3] + round) >>
-                       shift);
+      out[x] = uint8_t(std::min(
+          (in[2 * x] + 3 * (in[2 * x + 1] + in[2 * x + 2]) + in[2 * x + 3] + round) >> shift,
+          255u));
   }
 }
 

@@ -166,7 +166,8 @@ __device__ __forceinline__ void halve_picture(const Region& out, int x, int y, i
 #pragma unroll
       for (int k = 0; k < kGroup; k++) {
         const int sum = upper.v[k] + 3 * (middle.v[k] + lower.v[k]) + last.v[k];
-        word |= uint32_t((sum + (1 << shift >> 1)) >> shift) << (8 * k);
+        // The largest codes of more than 8 bits would round to 256.
+        word |= uint32_t(min((sum + (1 << shift >> 1)) >> shift, 255)) << (8 * k);
       }
       store(out, x, y + j / 2 - 1, word, order);
     }

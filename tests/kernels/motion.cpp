@@ -263,6 +263,24 @@ std::string kept_failure(Context& context, Random random) {
   return {};
 }
 
+// White bars move over black. The largest codes of more than 8 bits would round to 256.
+std::string white_failure(Context& context) {
+  Frame src(pictures_layout(Type::u16, 1, 96, 64));
+  for (int plane = 0; plane < 2; plane++)
+    for (int y = 0; y < 64; y++)
+      for (int x = 0; x < 96; x++)
+        src.set(plane, x, y, 0, x / 24 % 2 == 1 && (x + 5 * plane) % 24 > 4 ? 65535 : 0);
+  Frame want(field_layout(96, 64)), got(want.layout());
+  if (Status s = run_reference(src, want); !s.ok()) return s.message();
+  std::unique_ptr<Plan> plan;
+  if (Status s = make_run(context.device().queue(), src.layout(), got.layout(), 0, &plan); !s.ok())
+    return s.message();
+  if (Status s = run_plan(context.device(), *plan, src, &got); !s.ok()) return s.message();
+  plan.reset();
+  context.device().release_all();
+  return difference(got, want, motion_contract());
+}
+
 void refused(Context& context) {
   Queue& queue = context.device().queue();
   const auto make = [&](int width, int height, int pictures, std::unique_ptr<MotionPlan>* plan) {
@@ -417,6 +435,8 @@ void motion_cases(Context& context) {
   known(context);
   const std::string kept = "motion of pictures that are kept";
   if (context.wants(kept)) context.result(kept, kept_failure(context, context.random(kept)));
+  const std::string white = "motion of white";
+  if (context.wants(white)) context.result(white, white_failure(context));
   refused(context);
   pictures_begin(context);
 }

@@ -105,7 +105,7 @@ class ReferenceMotion final : public MotionPlan {
         for (int j = 0; j < 4; j++)
           for (int i = 0; i < 4; i++)
             sum += weight[i] * weight[j] * in.at(2 * x - 1 + i, 2 * y - 1 + j);
-        out.at(x, y) = sum >> shift;
+        out.at(x, y) = std::min(sum >> shift, 255);
       }
     return out;
   }

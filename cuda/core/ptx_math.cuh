@@ -2,7 +2,16 @@
 // file, as of cuda/core/ptx.cuh.
 #pragma once
 
+#include <cstdint>
+
 namespace vf::cuda {
+
+// Adds four products of signed bytes and unsigned ones.
+__device__ __forceinline__ int dp4a_mixed(int signed_bytes, uint32_t bytes, int sum) {
+  int r;
+  asm("dp4a.s32.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(signed_bytes), "r"(bytes), "r"(sum));
+  return r;
+}
 
 // Returns 1 / v with an error of at most one unit in the last place. Subnormal inputs and results
 // count as zero.

@@ -23,8 +23,8 @@ class CudaMotion final : public MotionPlan {
       levels_.width[i] = width = half_of(width);
       levels_.height[i] = height = half_of(height);
       levels_.pitch[i] = (width + 15) / 16 * 16 + 2 * kMotionBorder;
-      levels_.at[i] = int(samples) + kMotionBorder;
-      samples += (long long)levels_.pitch[i] * height;
+      levels_.at[i] = int(samples) + kMotionRowBorder * levels_.pitch[i] + kMotionBorder;
+      samples += (long long)levels_.pitch[i] * (height + 2 * kMotionRowBorder);
       if (samples > INT_MAX - 256)
         return Status::error(Code::unsupported, "a picture of %dx%d pixels is too large for motion",
                              params_.width, params_.height);

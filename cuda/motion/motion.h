@@ -1,8 +1,9 @@
 // Declares the kernels of dense motion and their data.
 //
 // A level of a pyramid lies in memory with its edge samples repeated kMotionBorder times or more
-// before and behind each row, so that a patch that lies outside is read like any other. Rows start
-// at multiples of 16 bytes.
+// before and behind each row, and with kMotionRowBorder rows above and below that repeat its first
+// and its last one, so that a patch that lies outside is read like any other. Rows start at
+// multiples of 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace vf::cuda {
 
-constexpr int kMotionBorder = 16;
+constexpr int kMotionBorder = 16, kMotionRowBorder = 9;
 
 // Returns how many blocks of so many threads a multiprocessor shall run at once, if it can: one of
 // compute capability 7.5 has 1024 threads.

@@ -7,16 +7,17 @@
 // launch for each of them would mostly wait. One launch searches all of these: a thread block
 // writes the vectors of 8 x 8 patches, and searches the patches of the coarser levels that these
 // need, at most 6 x 6, 4 x 4 and 3 x 3, so that no block waits for another one. Each level has
-// warps of its own. They load their patches before the coarser level is done, and four lanes take a
-// patch, so that a step is short.
+// warps of its own. They load their patches before the coarser level is done. Blocks of the finest
+// level also load before the coarse levels are done, since only the vectors come from there.
 //
-// A lane keeps its samples and slopes in registers. A sample between four others is computed two at
-// a time, in halves of words, without rounding before the end; products are summed four at a time
-// (dp4a). The lanes of a warp read neighbouring words of few rows. The code is short: candidates
-// share one loop, and steps share another one, which ends where no patch of the warp moves on.
+// A lane keeps its samples and slopes in registers. Products are summed four at a time (dp4a): a
+// sample between four others is such a sum too, without rounding before the end. The lanes of a
+// warp read neighbouring words of few rows. The code is short: candidates share one loop, and steps
+// share another one, which ends where no patch of the warp moves on.
 // Traffic: the levels of two pyramids are read, 0.68 B per pixel, mostly from the caches.
 // Instructions limit the finest level, and latency limits the others.
 #include "cuda/core/ptx.cuh"
+#include "cuda/core/ptx_math.cuh"
 #include "cuda/motion/motion.h"
 
 namespace vf::cuda {
@@ -25,7 +26,6 @@ namespace {
 using namespace vf::motion;
 
 constexpr int kWords = kPatch / 4;
-constexpr uint32_t kSigns = 0x80808080;  // turns unsigned bytes into signed ones, less 128
 constexpr uint32_t kHalves = 0x00ff00ff;
 constexpr int kCandidates = 4;
 
@@ -46,21 +46,27 @@ __device__ __forceinline__ uint32_t slopes_of(uint32_t even, uint32_t odd, uint3
   return __byte_perm(half(even, even_from), half(odd, odd_from), 0x6240);
 }
 
+__device__ __forceinline__ const uint32_t* words_of(const uint8_t* at) {
+  return reinterpret_cast<const uint32_t*>(at);
+}
+
 // Holds one level of the two pictures.
 struct Level {
-  const uint8_t *picture, *before;
-  int width, height, pitch;
+  const uint8_t *picture, *before;  // pyramids, in which the level begins at `at`
+  int at, width, height, pitch;
 
-  // Returns the row y of the samples that `column` points to the first one of. Rows outside repeat
-  // the nearest one.
-  __device__ __forceinline__ const uint32_t* row(const uint8_t* column, int y) const {
-    return reinterpret_cast<const uint32_t*>(column +
-                                             (long long)max(min(y, height - 1), 0) * pitch);
+  // Returns the place of sample (x, y) in a pyramid.
+  __device__ __forceinline__ uint32_t place(int x, int y) const {
+    return uint32_t(y * pitch + (at + x));
   }
 };
 __device__ __forceinline__ Level level_of(const MotionFind& m, int level) {
-  return {m.picture + m.levels.at[level], m.before + m.levels.at[level], m.levels.width[level],
-          m.levels.height[level], m.levels.pitch[level]};
+  return {m.picture,
+          m.before,
+          m.levels.at[level],
+          m.levels.width[level],
+          m.levels.height[level],
+          m.levels.pitch[level]};
 }
 
 // Holds what was found for a patch. A vector is in the lower and in the upper half of `vector`.
@@ -72,6 +78,27 @@ __device__ __forceinline__ void write(const MotionField& field, int i, int j, co
       uint32_t(f.vector), residual_of(f.with) | uint32_t(residual_of(f.without)) << 16};
 }
 
+// Holds the weights of a sample's four neighbours for each fraction of a vector, and the rounding
+// of the sum. A weight of 256 does not fit a byte: where the vector is whole, 255 with a greater
+// rounding gives the same sample.
+struct Weights {
+  struct alignas(8) {
+    uint32_t weights, round;
+  } of[kUnits * kUnits];
+};
+constexpr Weights make_weights() {
+  Weights w = {};
+  for (uint32_t down = 0; down < kUnits; down++)
+    for (uint32_t right = 0; right < kUnits; right++)
+      w.of[down * kUnits + right] = {(kUnits - right) * (kUnits - down) |
+                                         right * (kUnits - down) << 8 |
+                                         (kUnits - right) * down << 16 | right * down << 24,
+                                     128};
+  w.of[0] = {255, 255};
+  return w;
+}
+__device__ const Weights kWeights = make_weights();
+
 // Searches a patch with kLanes lanes, which all return what was found.
 template <int kLanes>
 class Patch {
@@ -82,11 +109,12 @@ class Patch {
     y_ = kSpacing * j - kBefore + kRows * int(threadIdx.x % kLanes);
     // The first sample is at a multiple of 4, less 2. Its neighbour is behind the word's first
     // byte.
-    const uint8_t *column = l.picture + x_ - 2, *before = l.before + x_ - 2;
+    const uint32_t place = l.place(x_ - 2, y_ - 1);
+    const uint8_t *column = l.picture + place, *before = l.before + place;
     Eight rows[kRows + 2];
 #pragma unroll
     for (int j = 0; j < kRows + 2; j++) {
-      const uint32_t* at = l.row(column, y_ - 1 + j);
+      const uint32_t* at = words_of(column + j * l.pitch);
       const uint32_t first = __ldg(at), second = __ldg(at + 1), third = __ldg(at + 2);
       const uint32_t low = __funnelshift_r(first, second, 16),
                      high = __funnelshift_r(second, third, 16);
@@ -101,7 +129,7 @@ class Patch {
                                        before_even, row.even[0]);
       slope_x_.v[j - 1][1] = slopes_of(row.odd[1], behind_odd,
                                        __funnelshift_r(row.odd[0], row.odd[1], 16), row.even[1]);
-      const uint32_t* was = l.row(before, y_ - 1 + j);
+      const uint32_t* was = words_of(before + j * l.pitch);
       const uint32_t middle = __ldg(was + 1);
       best_.v[j - 1][0] = __funnelshift_r(__ldg(was), middle, 16);
       best_.v[j - 1][1] = __funnelshift_r(middle, __ldg(was + 2), 16);
@@ -118,6 +146,11 @@ class Patch {
     solver_ = solver_of(sum(signed_dot(slope_x_, slope_x_)), sum(signed_dot(slope_x_, slope_y_)),
                         sum(signed_dot(slope_y_, slope_y_)));
     squares_ = squares(best_);
+  }
+
+  // Returns true.
+  __device__ __forceinline__ bool is_loaded() const {
+    return squares_ >= 0;
   }
 
   // Searches the patch from the best of the candidates and no motion. All lanes of a warp call this
@@ -168,14 +201,13 @@ class Patch {
       for (int i = 0; i < kWords; i++) sum = __dp4a(int(a.v[j][i]), int(b.v[j][i]), sum);
     return sum;
   }
-  // Sums products of slopes and samples, of which each is less by 128.
+  // Sums products of slopes and samples.
   static __device__ __forceinline__ int slopes_dot(const Rows& slopes, const Rows& samples) {
     int sum = 0;
 #pragma unroll
     for (int j = 0; j < kRows; j++)
 #pragma unroll
-      for (int i = 0; i < kWords; i++)
-        sum = __dp4a(int(slopes.v[j][i]), int(samples.v[j][i] ^ kSigns), sum);
+      for (int i = 0; i < kWords; i++) sum = dp4a_mixed(int(slopes.v[j][i]), samples.v[j][i], sum);
     return sum;
   }
   // Sums over the lanes of a patch.
@@ -199,50 +231,43 @@ class Patch {
     return wanted;
   }
 
-  // Holds nine samples of a row, the even and the odd ones, in halves of words.
-  struct Halves {
-    uint32_t even[kWords + 1], odd[kWords];
-  };
-
   // Returns the samples of the picture before, read along a vector.
   __device__ __forceinline__ Rows moved(const Level& l, int vx, int vy) const {
-    // Rows are the same everywhere behind their ends.
-    const int x = min(max(x_ + (vx >> 4), -12), l.width + 3), y = y_ + (vy >> 4);
+    // Samples are the same everywhere behind an edge.
+    const int x = min(max(x_ + (vx >> 4), -12), l.width + 3);
+    const int y = min(max(y_ + (vy >> 4), -kMotionRowBorder), l.height);
     const int behind = 8 * (x & 3);
-    const uint32_t right = vx & 15, down = vy & 15, left = kUnits - right, up = kUnits - down;
-    const uint8_t* column = l.before + (x & ~3);
-    const auto halves_of = [&](int j) {
-      const uint32_t* at = l.row(column, y + j);
-      const uint32_t first = __ldg(at), second = __ldg(at + 1), third = __ldg(at + 2);
-      const uint32_t words[kWords] = {__funnelshift_r(first, second, behind),
-                                      __funnelshift_r(second, third, behind)};
-      Halves h;
-#pragma unroll
-      for (int i = 0; i < kWords; i++) {
-        h.even[i] = words[i] & kHalves;
-        h.odd[i] = __byte_perm(words[i], 0, 0x4341);
-      }
-      h.even[kWords] = third >> behind & 0xff;
-      return h;
+    const uint8_t* at = l.before + l.place(x & ~3, y);
+    const uint2 weights =
+        __ldg(reinterpret_cast<const uint2*>(&kWeights.of[(vy & 15) * kUnits + (vx & 15)]));
+    // Bytes 0 to 3, 3 to 6, 4 to 7 and 5 to 8 of a row have the pairs of neighbours.
+    struct Pairs {
+      uint32_t v[4];
+    };
+    const uint32_t fifth = 0x4321 + 0x1111 * (x & 3);
+    const auto row = [&](int j) {
+      const uint32_t* words = words_of(at + j * l.pitch);
+      const uint32_t first = __ldg(words), second = __ldg(words + 1), third = __ldg(words + 2);
+      const uint32_t low = __funnelshift_r(first, second, behind),
+                     high = __funnelshift_r(second, third, behind);
+      return Pairs{{low, __funnelshift_r(low, high, 24), high, __byte_perm(second, third, fifth)}};
     };
     Rows out;
-    Halves upper = halves_of(0);
+    Pairs above = row(0);
 #pragma unroll
     for (int j = 0; j < kRows; j++) {
-      const Halves lower = halves_of(j + 1);
-      uint32_t e[kWords + 1], o[kWords];
+      const Pairs below = row(j + 1);
+      const auto sum = [&](int k, uint32_t start) {
+        const int from = k < 3 ? 0 : k == 3 ? 1 : k < 7 ? 2 : 3;
+        const uint32_t order = k % 4 == 0 || k == 3 ? 0x5410 : k % 4 == 1 ? 0x6521 : 0x7632;
+        return __dp4a(__byte_perm(above.v[from], below.v[from], order), weights.x, start);
+      };
+      // Two samples are the upper bytes of the halves of a word.
+      const auto pair = [&](int k) { return sum(k, sum(k + 1, weights.y) * 65536 + weights.y); };
 #pragma unroll
-      for (int i = 0; i < kWords + 1; i++) e[i] = up * upper.even[i] + down * lower.even[i];
-#pragma unroll
-      for (int i = 0; i < kWords; i++) o[i] = up * upper.odd[i] + down * lower.odd[i];
-#pragma unroll
-      for (int i = 0; i < kWords; i++) {
-        const uint32_t evens = left * e[i] + (right * o[i] + 0x00800080);
-        const uint32_t odds =
-            left * o[i] + (right * __funnelshift_r(e[i], e[i + 1], 16) + 0x00800080);
-        out.v[j][i] = __byte_perm(evens, odds, 0x7351);
-      }
-      upper = lower;
+      for (int i = 0; i < kWords; i++)
+        out.v[j][i] = __byte_perm(pair(4 * i), pair(4 * i + 2), 0x7531);
+      above = below;
     }
     return out;
   }
@@ -348,7 +373,8 @@ __global__ __launch_bounds__(
   const int at = warp * (32 / kCoarseLanes) + int(threadIdx.x % 32) / kCoarseLanes;
   const int which = min(at, n - 1), i = range.x0 + which % range.wide(),
             j = range.y0 + which / range.wide();
-  wait_for_previous();
+  // The compiler does not know that this is true. It would move a plain wait up.
+  if (i + j >= 0) wait_for_previous();
   let_next_start();
   Patch<kCoarseLanes> patch;
   patch.load(l, i, j);
@@ -392,7 +418,11 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   const int columns = patches_of(l.width), rows = patches_of(l.height);
   const int at = (int(blockIdx.x) * 32 + int(threadIdx.x % 32)) / kLanes;
   const int i = min(at, columns - 1), j = int(blockIdx.y) * kMotionLevelY + int(threadIdx.x / 32);
-  wait_for_previous();
+  // The pyramids are complete: the launch before waited for them, and then let this one start.
+  Patch<kLanes> patch;
+  patch.load(l, i, j);
+  // The compiler does not know that this is true. It would move a plain wait up.
+  if (patch.is_loaded()) wait_for_previous();
   let_next_start();
   if (j >= rows) return;
   const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
@@ -402,11 +432,9 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   for (int k = 0; k < kCandidates; k++) {
     const int column = min(max(coarser(i, k & 1), 0), coarse_columns - 1);
     const int row = min(max(coarser(j, k >> 1), 0), coarse_rows - 1);
-    candidates[k] = __ldg(reinterpret_cast<const int*>(m.coarse.data + row * m.coarse.stride +
-                                                       column * int(sizeof(MotionVector))));
+    candidates[k] = *reinterpret_cast<const int*>(m.coarse.data + row * m.coarse.stride +
+                                                  column * int(sizeof(MotionVector)));
   }
-  Patch<kLanes> patch;
-  patch.load(l, i, j);
   const Found f = patch.search(l, candidates);
   if (at < columns && threadIdx.x % kLanes == 0) write(m.field, i, j, f);
 }

@@ -251,26 +251,37 @@ __device__ __forceinline__ void write_level(const MotionRead& r, uint8_t* pyrami
   uint8_t* to = pyramid + r.levels.at[kLevel];
   if (blockIdx.x > 0 && blockIdx.x + 1 < gridDim.x) {
     constexpr int kUnits = kSideOf / int(sizeof(uint2));
+    const auto copy = [&](int unit, int from, int y) {
+      const int x = blockIdx.x * kSideOf + unit * int(sizeof(uint2));
+      *reinterpret_cast<uint2*>(to + (long long)y * pitch + x) =
+          *reinterpret_cast<const uint2*>(&in.at(x, from));
+    };
 #pragma unroll
     for (int i = threadIdx.x; i < kUnits * kSideOf; i += kMotionReadThreads) {
-      const int x = blockIdx.x * kSideOf + i % kUnits * int(sizeof(uint2)), y = y0 + i / kUnits;
-      if (y < y1)
-        *reinterpret_cast<uint2*>(to + (long long)y * pitch + x) =
-            *reinterpret_cast<const uint2*>(&in.at(x, y));
+      const int y = y0 + i / kUnits;
+      if (y < y1) copy(i % kUnits, y, y);
     }
+    // The rows that repeat the level's first one and its last one.
+    if (blockIdx.y > 0 && blockIdx.y + 1 < gridDim.y) return;
+    const int row = 1 + threadIdx.x / kUnits, unit = threadIdx.x % kUnits;
+    if (row <= kMotionRowBorder && blockIdx.y == 0) copy(unit, 0, -row);
+    if (row <= kMotionRowBorder && blockIdx.y + 1 == gridDim.y) copy(unit, y1 - 1, y1 - 1 + row);
     return;
   }
   const int x0 = blockIdx.x == 0 ? -kMotionBorder : int(blockIdx.x) * kSideOf;
   const int x1 =
       blockIdx.x + 1 == gridDim.x ? pitch - kMotionBorder : int(blockIdx.x + 1) * kSideOf;
   const int words = (x1 - x0) / 4;
+  const int above = blockIdx.y == 0 ? y0 - kMotionRowBorder : y0;
+  const int below = blockIdx.y + 1 == gridDim.y ? y1 + kMotionRowBorder : y1;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < words * (y1 - y0); i += kMotionReadThreads) {
-    const int x = x0 + 4 * (i % words), y = y0 + i / words;
+  for (int i = threadIdx.x; i < words * (below - above); i += kMotionReadThreads) {
+    const int x = x0 + 4 * (i % words), y = above + i / words;
+    const int from = min(max(y, y0), y1 - 1);
     uint32_t word = 0;
 #pragma unroll
     for (int k = 0; k < 4; k++)
-      word |= uint32_t(in.at(min(max(x + k, 0), width - 1), y)) << (8 * k);
+      word |= uint32_t(in.at(min(max(x + k, 0), width - 1), from)) << (8 * k);
     *reinterpret_cast<uint32_t*>(to + (long long)y * pitch + x) = word;
   }
 }

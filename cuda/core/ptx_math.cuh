@@ -21,4 +21,26 @@ __device__ __forceinline__ float reciprocal_estimate(float v) {
   return r;
 }
 
+// Adds to `sum` the products of two unsigned 16-bit values with the two lower, or upper, signed
+// bytes of `b`.
+__device__ __forceinline__ int dp2a_lo(uint32_t a, int b, int sum) {
+  int r;
+  asm("dp2a.lo.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sum));
+  return r;
+}
+__device__ __forceinline__ int dp2a_hi(uint32_t a, int b, int sum) {
+  int r;
+  asm("dp2a.hi.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sum));
+  return r;
+}
+
+// Limits a value to 0 to `top`.
+__device__ __forceinline__ int clamp_to(int v, int top) {
+#if __CUDA_ARCH__ >= 900
+  return __vimin_s32_relu(v, top);
+#else
+  return min(max(v, 0), top);
+#endif
+}
+
 }  // namespace vf::cuda

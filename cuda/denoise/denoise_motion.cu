@@ -120,17 +120,24 @@ __device__ __forceinline__ MotionVector field_at(const Denoise& d, int i, int j)
   return {int16_t(v.x), int16_t(v.x >> 16), uint16_t(v.y), uint16_t(v.y >> 16)};
 }
 
-// Adds up what patch (i, j) and its neighbours win.
-__device__ __forceinline__ Won won_at(const Denoise& d, int i, int j, const MotionVector& own) {
+// Adds up what patch (i, j) and its neighbours win. The patch's lanes take a row of patches each,
+// and `row` is the lane's row of blocks in the patch.
+__device__ __forceinline__ Won won_at(const Denoise& d, int i, int j, int row,
+                                      const MotionVector& own) {
+  static_assert(kPatch == 4);
   Won all;
+  const int y = j + row - 1;
+  if (row < 3 && y >= 0 && y < d.patches_y) {
 #pragma unroll
-  for (int y = -1; y <= 1; y++)
-#pragma unroll
-    for (int x = -1; x <= 1; x++) {
-      const bool inside = i + x >= 0 && i + x < d.patches_x && j + y >= 0 && j + y < d.patches_y;
-      if (inside) add_patch(own, field_at(d, i + x, j + y), &all);
-    }
+    for (int x = -1; x <= 1; x++)
+      if (i + x >= 0 && i + x < d.patches_x) add_patch(own, field_at(d, i + x, y), &all);
+  }
   return all;
+}
+__device__ __forceinline__ Won across(const Won& w, int lanes) {
+  return {w.residual_zero + __shfl_xor_sync(~0u, w.residual_zero, lanes),
+          w.won + __shfl_xor_sync(~0u, w.won, lanes),
+          w.patches + __shfl_xor_sync(~0u, w.patches, lanes)};
 }
 
 // Holds the taps of each eighth, as four bytes. A thread block makes them once.
@@ -142,15 +149,11 @@ __device__ __forceinline__ int packed(const Taps& t) {
 __device__ __forceinline__ Taps unpacked(int taps) {
   return {{int8_t(taps), int8_t(taps >> 8), int8_t(taps >> 16), taps >> 24}};
 }
-// Interpolates between four samples, of which a word holds two each. The instruction takes signed
-// samples, so these are less by 32768, which the sum corrects: the taps sum to kTapOne.
+// Interpolates between four samples, of which a word holds two each.
 __device__ __forceinline__ int interpolate_pairs(int taps, uint32_t first, uint32_t second,
                                                  int top) {
-  constexpr uint32_t kSigns = 0x80008000;
-  constexpr int kStart = 32768 * kTapOne + kTapOne / 2;
-  const int v =
-      __dp2a_hi(int(second ^ kSigns), taps, __dp2a_lo(int(first ^ kSigns), taps, kStart)) >> 6;
-  return min(max(v, 0), top);
+  const int sum = dp2a_hi(second, taps, dp2a_lo(first, taps, kTapOne / 2));
+  return clamp_to(sum >> 6, top);
 }
 
 // Compensates a piece of a component, which begins at sample (x, y) and has kWide x kHigh samples.
@@ -291,7 +294,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
       means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
-  const Won all = won_at(d, i, j, own);
+  Won all = won_at(d, i, j, row % kPatch, own);
   __syncthreads();
   Sums sums = {};
 #pragma unroll
@@ -308,6 +311,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   // The four lanes of a patch lie in one column.
   sums = sums + across(sums, kAcross);
   sums = sums + across(sums, 2 * kAcross);
+  all = across(across(all, kAcross), 2 * kAcross);
   const bool is_patch = i < d.patches_x && j < d.patches_y;
   const bool is_first = row % kPatch == 0;
   PatchMotion m = {};

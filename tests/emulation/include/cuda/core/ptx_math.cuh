@@ -15,4 +15,15 @@ inline float reciprocal_estimate(float v) {
   return 1 / v;
 }
 
+inline int dp2a_lo(uint32_t a, int b, int sum) {
+  return sum + int(a & 0xffff) * int8_t(b) + int(a >> 16) * int8_t(b >> 8);
+}
+inline int dp2a_hi(uint32_t a, int b, int sum) {
+  return dp2a_lo(a, b >> 16, sum);
+}
+
+inline int clamp_to(int v, int top) {
+  return v < 0 ? 0 : v > top ? top : v;
+}
+
 }  // namespace vf::cuda

@@ -67,12 +67,17 @@ class CpuMotion final : public MotionPlan {
     return {};
   }
 
-  Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) override {
+  Status enqueue_find(const MotionPair* pairs, int count) override {
+    for (int i = 0; i < count; i++) find_pair(pairs[i]);
+    return {};
+  }
+
+  void find_pair(const MotionPair& pair) {
     for (int k = kLevels - 1; k >= 0; k--) {
       const MotionLevel& level = levels_[k];
       MotionSearch s;
-      s.picture = pyramid(picture) + level.at;
-      s.before = pyramid(before) + level.at;
+      s.picture = pyramid(pair.picture) + level.at;
+      s.before = pyramid(pair.before) + level.at;
       s.width = level.width;
       s.height = level.height;
       s.columns = patches_of(level.width);
@@ -82,11 +87,10 @@ class CpuMotion final : public MotionPlan {
         s.coarse_rows = patches_of(levels_[k + 1].height);
       }
       s.out = vectors_.as<LevelVector>() + level.vectors_at;
-      s.field = k == 0 ? reinterpret_cast<char*>(field) : nullptr;
-      s.stride = stride;
+      s.field = k == 0 ? reinterpret_cast<char*>(pair.field) : nullptr;
+      s.stride = pair.stride;
       strips(patches_of(level.height), [&](int j0, int j1, int) { motion_search_rows(s, j0, j1); });
     }
-    return {};
   }
 
   struct MotionLevel {

@@ -64,28 +64,35 @@ Status MotionPlan::read(int first, const MotionPicture* from, int count) {
   return {};
 }
 
-Status MotionPlan::find(int picture, int before, MotionVector* field, ptrdiff_t stride) {
+Status MotionPlan::check_pair(const MotionPair& pair) const {
   const Limits<int> numbers{0, params_.pictures - 1};
-  VF_TRY(check_limits("the picture", picture, numbers));
-  VF_TRY(check_limits("the picture before", before, numbers));
-  const int both[] = {picture, before};
+  VF_TRY(check_limits("the picture", pair.picture, numbers));
+  VF_TRY(check_limits("the picture before", pair.before, numbers));
+  const int both[] = {pair.picture, pair.before};
   for (const int number : both)
     if (!(is_read_ >> number & 1))
       return Status::error(Code::invalid_argument,
                            "picture %d was not read, but both pictures must be read before",
                            number);
-  if (!field || reinterpret_cast<uintptr_t>(field) % alignof(MotionVector))
+  if (!pair.field || reinterpret_cast<uintptr_t>(pair.field) % alignof(MotionVector))
     return Status::error(
         Code::invalid_argument,
         "the address of the field is %p, but it must be a multiple of 8, and not 0",
-        static_cast<void*>(field));
-  const ptrdiff_t least = ptrdiff_t(motion_blocks(params_.width)) * ptrdiff_t(sizeof *field);
-  if (stride < least || stride % ptrdiff_t(sizeof *field))
+        static_cast<void*>(pair.field));
+  constexpr auto unit = ptrdiff_t(sizeof(MotionVector));
+  const ptrdiff_t least = motion_blocks(params_.width) * unit;
+  if (pair.stride < least || pair.stride % unit)
     return Status::error(Code::invalid_argument,
                          "the stride of the field is %td bytes, but it must be at least %td, and a "
                          "multiple of 8",
-                         stride, least);
-  return enqueue_find(picture, before, field, stride);
+                         pair.stride, least);
+  return {};
+}
+
+Status MotionPlan::find(const MotionPair* pairs, int count) {
+  VF_TRY(check_limits("the count of pairs", count, Limits<int>{1, kMostPairs}));
+  for (int i = 0; i < count; i++) VF_TRY(check_pair(pairs[i]));
+  return enqueue_find(pairs, count);
 }
 
 Status make_motion(Queue& queue, const MotionParams& params, std::unique_ptr<MotionPlan>* out) {

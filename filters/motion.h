@@ -70,6 +70,15 @@ struct MotionPicture {
   ptrdiff_t stride[3] = {};
 };
 
+// Two pictures whose motion is found, by the numbers under which a plan reads them, and the place of
+// the result: motion_blocks(width) vectors in each of motion_blocks(height) rows, which are `stride`
+// bytes apart (a multiple of 8).
+struct MotionPair {
+  int picture = 0, before = 0;
+  MotionVector* field = nullptr;
+  ptrdiff_t stride = 0;
+};
+
 class MotionPlan {
  public:
   virtual ~MotionPlan() = default;
@@ -81,10 +90,14 @@ class MotionPlan {
   static constexpr int kMostAtOnce = 4;
   Status read(int first, const MotionPicture* from, int count);
 
-  // Finds the motion of `picture` since `before`, both numbers of pictures that were read, and
-  // writes motion_blocks(width) vectors to each of motion_blocks(height) rows, `stride` bytes apart
-  // (a multiple of 8). On CUDA these are two launches, or three for a large picture.
-  Status find(int picture, int before, MotionVector* field, ptrdiff_t stride);
+  // Finds the motion of some pairs, up to kMostPairs. On CUDA these are two launches, or three for
+  // large pictures, however many pairs there are.
+  static constexpr int kMostPairs = 2;
+  Status find(const MotionPair* pairs, int count);
+  Status find(int picture, int before, MotionVector* field, ptrdiff_t stride) {
+    const MotionPair pair = {picture, before, field, stride};
+    return find(&pair, 1);
+  }
 
  protected:
   explicit MotionPlan(const MotionTask& task);
@@ -93,7 +106,8 @@ class MotionPlan {
  private:
   // The calls above check their arguments first. On CUDA they only enqueue.
   virtual Status enqueue_read(int first, const MotionPicture* from, int count) = 0;
-  virtual Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) = 0;
+  Status check_pair(const MotionPair& pair) const;
+  virtual Status enqueue_find(const MotionPair* pairs, int count) = 0;
   uint32_t is_read_ = 0;  // bit i: picture i was read
 };
 

@@ -38,7 +38,8 @@ class CudaMotion final : public MotionPlan {
       found_[i] = bytes;
       bytes += stride_of(i) * patches_of(levels_.height[i]);
     }
-    VF_TRY(cuda_.allocate(Memory::device, size_t(bytes), &fields_));
+    fields_of_pair_ = bytes;
+    VF_TRY(cuda_.allocate(Memory::device, size_t(kMostPairs * bytes), &fields_));
     return cuda_.allocate(Memory::device, size_t(pyramid_) * size_t(params_.pictures), &pyramids_);
   }
 
@@ -49,10 +50,10 @@ class CudaMotion final : public MotionPlan {
 
   bool early() const { return cuda_.device().starts_early(); }
 
-  // Returns how many blocks of x times y patches a level has.
-  dim3 grid_of(int level, int x, int y) const {
+  // Returns how many blocks of x times y patches a level of some pairs has.
+  dim3 grid_of(int level, int x, int y, int pairs = 1) const {
     return dim3(unsigned(blocks_of(patches_of(levels_.width[level]), x)),
-                unsigned(blocks_of(patches_of(levels_.height[level]), y)));
+                unsigned(blocks_of(patches_of(levels_.height[level]), y)), unsigned(pairs));
   }
   long long tiles_of(int level) const {
     const dim3 tiles = grid_of(level, kMotionFindTile, kMotionFindTile);
@@ -68,8 +69,8 @@ class CudaMotion final : public MotionPlan {
   long long stride_of(int level) const {
     return (long long)patches_of(levels_.width[level]) * (long long)sizeof(MotionVector);
   }
-  MotionField found(int level) const {
-    return {fields_.as<char>() + found_[level], stride_of(level)};
+  MotionField found(int pair, int level) const {
+    return {fields_.as<char>() + pair * fields_of_pair_ + found_[level], stride_of(level)};
   }
 
   // Whether rows start at multiples of eight samples.
@@ -111,26 +112,32 @@ class CudaMotion final : public MotionPlan {
                   cuda_.cuda_stream(), r);
   }
 
-  Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) override {
+  Status enqueue_find(const MotionPair* pairs, int count) override {
     MotionFind f;
-    f.picture = pyramids_.as<uint8_t>() + pyramid_ * picture;
-    f.before = pyramids_.as<uint8_t>() + pyramid_ * before;
+    for (int i = 0; i < count; i++) {
+      f.pair[i].picture = pyramids_.as<uint8_t>() + pyramid_ * pairs[i].picture;
+      f.pair[i].before = pyramids_.as<uint8_t>() + pyramid_ * pairs[i].before;
+      f.pair[i].field = found(i, coarse_);
+    }
     f.levels = levels_;
     f.level = coarse_;
-    f.field = found(coarse_);
-    VF_TRY(launch(
-        "motion_find_coarse", motion_find_coarse(),
-        {grid_of(coarse_, kMotionFindTile, kMotionFindTile), dim3(kMotionFindThreads), 0, early()},
-        cuda_.cuda_stream(), f));
+    VF_TRY(launch("motion_find_coarse", motion_find_coarse(),
+                  {grid_of(coarse_, kMotionFindTile, kMotionFindTile, count),
+                   dim3(kMotionFindThreads), 0, early()},
+                  cuda_.cuda_stream(), f));
     while (f.level > 0) {
       f.level--;
-      f.coarse = f.field;
-      f.field = f.level > 0 ? found(f.level) : MotionField{reinterpret_cast<char*>(field), stride};
+      for (int i = 0; i < count; i++) {
+        f.pair[i].coarse = f.pair[i].field;
+        f.pair[i].field =
+            f.level > 0 ? found(i, f.level)
+                        : MotionField{reinterpret_cast<char*>(pairs[i].field), pairs[i].stride};
+      }
       const int lanes = is_large(f.level) ? 1 : 4;
-      VF_TRY(launch(
-          "motion_find_level", motion_find_level(lanes),
-          {grid_of(f.level, 32 / lanes, kMotionLevelY), dim3(kMotionLevelThreads), 0, early()},
-          cuda_.cuda_stream(), f));
+      VF_TRY(launch("motion_find_level", motion_find_level(lanes),
+                    {grid_of(f.level, 32 / lanes, kMotionLevelY, count), dim3(kMotionLevelThreads),
+                     0, early()},
+                    cuda_.cuda_stream(), f));
     }
     return {};
   }
@@ -138,8 +145,9 @@ class CudaMotion final : public MotionPlan {
   CudaQueue& cuda_;
   MotionLevels levels_;
   long long pyramid_ = 0;
-  int coarse_ = 1;                 // the finest level that the launch of coarse levels searches
-  long long found_[kLevels] = {};  // the place of a level's vectors in fields_
+  int coarse_ = 1;  // the finest level that the launch of coarse levels searches
+  // The place of a level's vectors in fields_, where each pair has so many bytes.
+  long long found_[kLevels] = {}, fields_of_pair_ = 0;
   Allocation pyramids_, fields_;
 };
 

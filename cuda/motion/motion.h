@@ -57,11 +57,14 @@ struct MotionField {
 };
 
 struct MotionFind {
-  const uint8_t *picture = nullptr, *before = nullptr;  // pyramids
+  struct Pair {
+    const uint8_t *picture = nullptr, *before = nullptr;  // pyramids
+    MotionField field;
+    MotionField coarse;  // the vectors of level + 1, which motion_find_level() starts from
+  };
+  Pair pair[MotionPlan::kMostPairs];  // by blockIdx.z
   MotionLevels levels;
   int level = 0;  // the one whose vectors the launch writes
-  MotionField field;
-  MotionField coarse;  // the vectors of level + 1, which motion_find_level() starts from
 };
 using MotionFindKernel = void (*)(MotionFind);
 

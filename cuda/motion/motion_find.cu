@@ -60,9 +60,13 @@ struct Level {
     return uint32_t(y * pitch + (at + x));
   }
 };
+__device__ __forceinline__ const MotionFind::Pair& pair_of(const MotionFind& m) {
+  return m.pair[blockIdx.z];
+}
 __device__ __forceinline__ Level level_of(const MotionFind& m, int level) {
-  return {m.picture,
-          m.before,
+  const MotionFind::Pair& pair = pair_of(m);
+  return {pair.picture,
+          pair.before,
           m.levels.at[level],
           m.levels.width[level],
           m.levels.height[level],
@@ -402,7 +406,7 @@ __global__ __launch_bounds__(
       const Found f = patch.search(l, candidates);
       if (at < n && threadIdx.x % kCoarseLanes == 0) {
         if (stage == 0)
-          write(m.field, i, j, f);
+          write(pair_of(m).field, i, j, f);
         else
           vectors[stage][at] = f.vector;
       }
@@ -427,16 +431,17 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   if (j >= rows) return;
   const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
   const int coarse_rows = patches_of(m.levels.height[m.level + 1]);
+  const MotionField& coarse = pair_of(m).coarse;
   int candidates[kCandidates];
 #pragma unroll
   for (int k = 0; k < kCandidates; k++) {
     const int column = min(max(coarser(i, k & 1), 0), coarse_columns - 1);
     const int row = min(max(coarser(j, k >> 1), 0), coarse_rows - 1);
-    candidates[k] = *reinterpret_cast<const int*>(m.coarse.data + row * m.coarse.stride +
+    candidates[k] = *reinterpret_cast<const int*>(coarse.data + row * coarse.stride +
                                                   column * int(sizeof(MotionVector)));
   }
   const Found f = patch.search(l, candidates);
-  if (at < columns && threadIdx.x % kLanes == 0) write(m.field, i, j, f);
+  if (at < columns && threadIdx.x % kLanes == 0) write(pair_of(m).field, i, j, f);
 }
 
 }  // namespace

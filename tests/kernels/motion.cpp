@@ -232,19 +232,27 @@ std::string kept_failure(Context& context, Random random) {
   if (Status s = make_motion(device.queue(), params, &motion); !s.ok()) return s.message();
   const MotionPicture pictures[] = {picture_of(from, 0), picture_of(from, 1), picture_of(deep, 0)};
   if (Status s = motion->read(2, pictures, 3); !s.ok()) return s.message();
-  const auto find = [&](int picture, int before, Frame* field) {
-    const Image image = device.upload(*field);
-    VF_TRY(
-        motion->find(picture, before, static_cast<MotionVector*>(image.data[0]), image.stride[0]));
+  struct Wanted {
+    int picture, before;
+    Frame* field;
+  };
+  const auto find = [&](const std::vector<Wanted>& wanted) {
+    std::vector<Image> images;
+    std::vector<MotionPair> pairs;
+    for (const Wanted& w : wanted) {
+      const Image& image = images.emplace_back(device.upload(*w.field));
+      pairs.push_back(
+          {w.picture, w.before, static_cast<MotionVector*>(image.data[0]), image.stride[0]});
+    }
+    VF_TRY(motion->find(pairs.data(), int(pairs.size())));
     VF_TRY(device.queue().sync());
-    device.download(image, field);
+    for (size_t i = 0; i < wanted.size(); i++) device.download(images[i], wanted[i].field);
     return Status();
   };
   const Layout layout = field_layout(w, h);
   Frame of_bytes(layout), of_words(layout), back(layout), want(layout), want_back(layout);
-  Status s = find(2, 3, &of_bytes);
-  if (s.ok()) s = find(2, 4, &of_words);
-  if (s.ok()) s = find(3, 2, &back);
+  Status s = find({{2, 3, &of_bytes}});
+  if (s.ok()) s = find({{2, 4, &of_words}, {3, 2, &back}});
   if (s.ok()) s = run_reference(bytes, want);
   if (!s.ok()) return s.message();
   for (int y = 0; y < h; y++)
@@ -326,6 +334,8 @@ void refused(Context& context) {
                   "last picture is 2, but it must be 0 to 1");
   Frame field(field_layout(16, 8));
   auto* to = static_cast<MotionVector*>(field.image().data[0]);
+  context.refused("motion no pairs", plan->find(nullptr, 0),
+                  "count of pairs is 0, but it must be 1 to 2");
   context.refused("motion unread picture", plan->find(0, 1, to, 16), "not read");
   context.refused("motion picture", plan->find(2, 1, to, 16),
                   "picture is 2, but it must be 0 to 1");

@@ -172,9 +172,14 @@ class ReferenceMotion final : public MotionPlan {
     return f;
   }
 
-  Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) override {
-    const std::vector<Level>& from = pyramids_[size_t(picture)];
-    const std::vector<Level>& to = pyramids_[size_t(before)];
+  Status enqueue_find(const MotionPair* pairs, int count) override {
+    for (int i = 0; i < count; i++) find_pair(pairs[i]);
+    return {};
+  }
+
+  void find_pair(const MotionPair& pair) {
+    const std::vector<Level>& from = pyramids_[size_t(pair.picture)];
+    const std::vector<Level>& to = pyramids_[size_t(pair.before)];
     Found found = search(from[3], to[3], nullptr);
     for (int level = 2; level >= 0; level--)
       found = search(from[size_t(level)], to[size_t(level)], &found);
@@ -184,10 +189,9 @@ class ReferenceMotion final : public MotionPlan {
         const size_t k = size_t(j) * found.columns + i;
         const MotionVector v = {int16_t(found.vector[k].x), int16_t(found.vector[k].y),
                                 residual(found.with[k]), residual(found.without[k])};
-        std::memcpy(reinterpret_cast<char*>(field) + j * stride + i * ptrdiff_t(sizeof v), &v,
-                    sizeof v);
+        std::memcpy(reinterpret_cast<char*>(pair.field) + j * pair.stride + i * ptrdiff_t(sizeof v),
+                    &v, sizeof v);
       }
-    return {};
   }
 
   std::vector<std::vector<Level>> pyramids_;

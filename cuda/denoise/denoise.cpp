@@ -5,15 +5,15 @@
 //   denoise_update                 tests for motion, makes the new state and counts statistics
 //   denoise_output                 applies the spatial filter; three blocks make the next model
 //
-// Frames whose chroma is not of half the size need a launch of denoise_output per component, and
-// RGB needs one more, which converts back to R, G and B. A first frame has other launches for its
-// state and its model. Each launch may start before the previous one is done, and waits before it
+// Frames whose chroma is not of half the size need a launch of denoise_output per component, except
+// for RGB. A first frame has other launches for its model. Each launch may start before the previous one is done, and waits before it
 // needs its results. By then denoise_update has read the frame, and denoise_output has made its
 // tables.
 //
 // With later frames (look-ahead), denoise_first makes a state of the last of them. The launches from
-// motion_read to denoise_update add the others to it, back to this frame. Then denoise_merge merges
-// it with the state of the frames before, and denoise_output filters the result.
+// motion_read to denoise_update add the others to it, back to this frame. The first of them also add
+// this frame to the state of the frames before: two jobs share the launches. The last denoise_update
+// merges both states, and denoise_output filters the result.
 //
 // Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
 // take turns as well. A third set holds the compensated state. The host never waits: it reads the
@@ -76,37 +76,24 @@ class CudaDenoise final : public DenoisePlan {
     d_.patches_x = motion_blocks(t.width);
     d_.patches_y = motion_blocks(t.height);
     const size_t patches = size_t(d_.patches_x) * size_t(d_.patches_y);
-    VF_TRY(cuda_.allocate(Memory::device, sizeof(MotionVector) * patches, &field_));
-    d_.field = field_.as<MotionVector>();
-    VF_TRY(cuda_.allocate(Memory::device, patches, &motions_));
-    d_.motions = motions_.as<uint8_t>();
+    const int jobs = t.params.look_ahead ? 2 : 1;
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(MotionVector) * patches * jobs, &fields_));
+    VF_TRY(cuda_.allocate(Memory::device, patches * jobs, &motions_));
     MotionParams params;
     params.width = t.width;
     params.height = t.height;
+    params.pictures = 2 * jobs;
     VF_TRY(vf::make_motion(cuda_, params, &motion_));
     const size_t cells = size_t(t.blocks_x / 4) * size_t(t.blocks_y / 4) + 1;
     VF_TRY(cuda_.allocate(Memory::device, sizeof(uint32_t) * cells, &cells_));
-    d_.cells = cells_.as<uint32_t>();
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
     VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
-    if (t.params.look_ahead) VF_TRY(prepare_later(samples, cells));
+    if (t.params.look_ahead) {
+      VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &later_state_));
+      VF_CUDA(cudaMemsetAsync(later_state_.data(), 0, later_state_.size(), cuda_.cuda_stream()));
+    }
     VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
     *level_.as<volatile float>() = 0;
-    if (d_.is_rgb)
-      VF_TRY(cuda_.allocate(Memory::device, 3 * sizeof(float) * size_t(d_.pitch[0]) * d_.height[0],
-                            &values_));
-    for (int c = 0; d_.is_rgb && c < 3; c++)
-      d_.values[c] = values_.as<float>() + size_t(d_.pitch[0]) * d_.height[0] * c;
-    return {};
-  }
-
-  // The kernels count the later frames too. Nobody reads these counts.
-  Status prepare_later(size_t samples, size_t cells) {
-    VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &later_state_));
-    VF_TRY(cuda_.allocate(Memory::device, sizeof(uint32_t) * cells, &later_cells_));
-    VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &later_histograms_));
-    for (const Allocation* memory : {&later_state_, &later_cells_, &later_histograms_})
-      VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
     return {};
   }
 
@@ -117,7 +104,6 @@ class CudaDenoise final : public DenoisePlan {
     if (before.fresh_ || !same_memory(before.task_, task_)) return;
     std::swap(state_, before.state_);
     std::swap(cells_, before.cells_);
-    std::swap(d_.cells, before.d_.cells);
     std::swap(models_, before.models_);
     std::swap(histograms_, before.histograms_);
     std::swap(level_, before.level_);
@@ -139,7 +125,7 @@ class CudaDenoise final : public DenoisePlan {
                   cuda_.cuda_stream(), d_);
   }
 
-  void set_state(const Allocation& memory, int turn) {
+  void set_state(const Allocation& memory, int turn, DenoiseJob* job) const {
     const auto set = [&](int i, DenoiseState* state) {
       // The first row begins behind its border.
       uint16_t* at = memory.as<uint16_t>() + state_samples_ * i + kDenoiseBorder;
@@ -149,9 +135,16 @@ class CudaDenoise final : public DenoisePlan {
       }
       state->p = at;
     };
-    set(turn, &d_.current);
-    set(1 - turn, &d_.previous);
-    d_.to_moved = (long long)state_samples_ * (1 + turn);
+    set(turn, &job->current);
+    set(1 - turn, &job->previous);
+    job->to_moved = (long long)state_samples_ * (1 + turn);
+  }
+
+  void set_frame(const Image& frame, DenoiseJob* job) const {
+    for (int c = 0; c < d_.colors; c++) set_view(frame, c, &job->from[c]);
+    const DenoiseView& y = job->from[0];
+    job->whole = is_whole(y) && y.step == 1 && is_aligned(y, 8);
+    job->packed = is_packed(job->from);
   }
 
   void set_view(const Image& image, int c, DenoiseView* view) const {
@@ -177,13 +170,12 @@ class CudaDenoise final : public DenoisePlan {
   bool is_wide_planes(const DenoiseView* v) const {
     return v[1].step == 1 && v[2].step == 1 && is_aligned(v[1], 2) && is_aligned(v[2], 2);
   }
+  static bool is_whole(const DenoiseView& v) { return v.width % 2 == 0 && v.height % 2 == 0; }
   // True if R, G and B share pixels of four bytes, and four pixels can be read at once.
-  bool is_packed() const {
-    const auto pixel = [&](int c) { return reinterpret_cast<uintptr_t>(d_.from[c].data) / 4; };
-    const DenoiseView& v = d_.from[0];
-    return d_.is_rgb && task_.layout.type == Type::u8 && v.step == 4 && v.stride % 16 == 0 &&
-           v.width % 2 == 0 && v.height % 2 == 0 && pixel(0) % 4 == 0 && pixel(1) == pixel(0) &&
-           pixel(2) == pixel(0);
+  bool is_packed(const DenoiseView* v) const {
+    const auto pixel = [&](int c) { return reinterpret_cast<uintptr_t>(v[c].data) / 4; };
+    return d_.is_rgb && task_.layout.type == Type::u8 && v->step == 4 && v->stride % 16 == 0 &&
+           is_whole(*v) && pixel(0) % 4 == 0 && pixel(1) == pixel(0) && pixel(2) == pixel(0);
   }
   bool is_420() const {
     return d_.colors == 3 && !d_.is_rgb && d_.per_x[1] == 1 && d_.per_y[1] == 1;
@@ -195,16 +187,34 @@ class CudaDenoise final : public DenoisePlan {
   // Height of a strip when components are filtered one by one.
   static constexpr int kStrip = 24;
 
-  // Filters component c. With `values`, filters all components of RGB into d_.values.
-  Status filter(int bytes, int c, bool values) {
+  // Filters component c.
+  Status filter(int bytes, int c) {
     d_.component = c;
     d_.wide[c] = d_.to[c].step == 1 && is_wide(d_.to[c]);
     d_.strips_x = blocks_of(d_.width[c], kDenoiseColumns);
     d_.strip = kStrip;
-    d_.chroma_blocks = blocks_of(d_.strips_x * strips_of(d_.height[c], d_.strip), kOutputWarps);
-    const int blocks = (values ? 3 : 1) * d_.chroma_blocks + (d_.learns ? kDenoiseLearners : 0);
-    VF_TRY(start("denoise_output", denoise_output(bytes, d_.per_x[c], d_.per_y[c], values),
-                 dim3(blocks), 128, d_.learns));
+    const int strips = d_.strips_x * strips_of(d_.height[c], d_.strip);
+    return start_output(denoise_output(bytes, d_.per_x[c], d_.per_y[c]),
+                        blocks_of(strips, kOutputWarps));
+  }
+
+  // Filters Y, Co and Cg side by side, and makes RGB.
+  Status filter_rgb(int bytes) {
+    d_.wide[0] = copies_fourth();
+    d_.strips_x = blocks_of(d_.width[0], kDenoiseColumns);
+    // At 1080p all blocks run at once, six of them on each multiprocessor of an H200.
+    d_.strip = kStrip;
+    return start_output(denoise_output_rgb(bytes), d_.strips_x * strips_of(d_.height[0], d_.strip));
+  }
+  // True if filter_rgb() also copies the fourth byte of each pixel.
+  bool copies_fourth() const {
+    return is_packed(d_.job[0].from) && is_packed(d_.to) && d_.to[0].width % 4 == 0;
+  }
+
+  // The first blocks of the first launch make the next model.
+  Status start_output(DenoiseKernel kernel, int blocks) {
+    const int learners = d_.learns ? kDenoiseLearners : 0;
+    VF_TRY(start("denoise_output", kernel, dim3(learners + blocks), 32 * kOutputWarps, d_.learns));
     d_.learns = false;
     return {};
   }
@@ -222,11 +232,7 @@ class CudaDenoise final : public DenoisePlan {
     d_.chroma_blocks =
         blocks_of(d_.chroma_strips_x * strips_of(d_.height[1], d_.chroma_strip), kOutputWarps);
     const int luma = blocks_of(d_.strips_x * strips_of(d_.height[0], d_.strip), kOutputWarps);
-    const int learners = d_.learns ? kDenoiseLearners : 0;
-    VF_TRY(start("denoise_output", denoise_output_frame(bytes),
-                 dim3(learners + d_.chroma_blocks + luma), 128, d_.learns));
-    d_.learns = false;
-    return {};
+    return start_output(denoise_output_frame(bytes), d_.chroma_blocks + luma);
   }
 
   Status enqueue(const Image& src, const Image& dst) override {
@@ -236,110 +242,153 @@ class CudaDenoise final : public DenoisePlan {
       for (const ptrdiff_t stride : {src.stride[p], dst.stride[p]})
         if (std::abs(stride) > INT_MAX)
           return Status::error(Code::unsupported, "a stride of %td is too large for CUDA", stride);
-    for (int c = 0; c < d_.colors; c++) {
-      set_view(src, c, &d_.from[c]);
-      set_view(dst, c, &d_.to[c]);
-    }
+    for (int c = 0; c < d_.colors; c++) set_view(dst, c, &d_.to[c]);
     const Later later = take_later();
     turn_ = 1 - turn_;
-    set_state(state_, turn_);
+    DenoiseJob job = memory_of(0);
+    set_frame(src, &job);
+    set_state(state_, turn_, &job);
+    job.cells = cells_.as<uint32_t>();
+    job.histograms = histograms_.as<Histograms>();
     // This frame uses `model` and makes `next`.
     d_.model = models_.as<Model>() + turn_;
     d_.next = models_.as<Model>() + 1 - turn_;
-    d_.histograms = histograms_.as<Histograms>();
     d_.level = level_.as<float>();
     if (fresh_) {
       // Kernels also read the padding of the state, so it is cleared too.
       for (const Allocation* memory : {&state_, &motions_, &cells_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
-      VF_TRY(start("denoise_first", denoise_first(bytes), by_block(), 256));
+      VF_TRY(start_state(job, bytes));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
       VF_TRY(start("denoise_first_count", denoise_first_count(),
                    dim3(blocks_of(cells_x, 8), blocks_of(cells_y, 8), d_.colors), 64));
       VF_TRY(start("denoise_first_learn", denoise_first_learn(), dim3(d_.colors), 128));
       d_.model = d_.next;  // The next frame uses the same model.
-      d_.learns = false;
-    } else {
-      VF_TRY(update(src, bytes));
-      d_.learns = true;
     }
-    if (later.count) VF_TRY(look_ahead(later, src, bytes));
+    VF_TRY(update(job, later, src, bytes));
+    d_.learns = !fresh_;
     VF_TRY(filter_all(bytes));
     fresh_ = false;
     return copy_rest(src, dst);
   }
 
-  // Returns the grid of kernels with a thread per block of 2 x 2 pixels, 32 x 8 in a thread block.
-  dim3 by_block() const {
-    return dim3(blocks_of(task_.blocks_x, 32), blocks_of(task_.blocks_y, 8));
+  // Returns a job with the memory for the motion of one of the jobs that share launches.
+  DenoiseJob memory_of(int i) const {
+    const size_t patches = size_t(d_.patches_x) * size_t(d_.patches_y);
+    DenoiseJob job;
+    job.field = fields_.as<MotionVector>() + patches * i;
+    job.motions = motions_.as<uint8_t>() + patches * i;
+    return job;
   }
 
-  // Adds a frame to the current state, which is that of the frames before or of the later frames.
-  Status update(const Image& src, int bytes) {
-    const bool gray = d_.colors == 1;
-    const DenoiseView& y = d_.from[0];
-    const bool whole = y.width % 2 == 0 && y.height % 2 == 0 && y.step == 1;
-    DenoiseFast fast = DenoiseFast::no;
-    if (is_420() && whole && is_wide(y))
-      fast = is_wide_pair(d_.from)     ? DenoiseFast::pairs
-             : is_wide_planes(d_.from) ? DenoiseFast::planes
-                                       : DenoiseFast::no;
-    const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
-    d_.whole = whole && is_aligned(y, 8);
-    d_.packed = is_packed();
-    VF_TRY(find_motion(src));
-    VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
-                 dim3(blocks_of(d_.tiles_x, kMotionTiles), blocks_of(task_.blocks_y, kTile)),
-                 kMotionThreads, true));
-    VF_TRY(start(
-        "denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
-        dim3(blocks_of(task_.blocks_x, kDenoiseTileX), blocks_of(task_.blocks_y, kDenoiseTileY)),
-        32 * kDenoiseWarps, true));
-    return {};
-  }
+  // The pictures that motion is found between. Those that a launch reads lie side by side.
+  enum Picture { kState, kFrame, kLaterState, kLaterFrame };
 
-  // Makes a state from the last frame back to this one, and merges it with that of the frames
-  // before. denoise_output takes the result in the place of `current`.
-  Status look_ahead(const Later& later, const Image& src, int bytes) {
-    const DenoiseState before = d_.current;
-    d_.histograms = later_histograms_.as<Histograms>();
-    d_.cells = later_cells_.as<uint32_t>();
-    int turn = 0;
-    for (int i = later.count - 1; i >= -1; i--) {
+  // Adds a frame to a state.
+  struct Step {
+    DenoiseJob job;
+    const Image* frame;
+    Picture picture, state;
+    bool reads;  // Otherwise the frame's picture is there.
+  };
+
+  // Adds this frame to the state of the frames before, which a first frame has made. With later
+  // frames, makes a state from the last of them back to this one, merges it with the other, and
+  // leaves the result as the current state of the first job.
+  Status update(const DenoiseJob& own, const Later& later, const Image& src, int bytes) {
+    Step steps[2];
+    int count = 0;
+    if (!fresh_) steps[count++] = {own, &src, kFrame, kState, true};
+    if (!later.count && count) VF_TRY(add(steps, count, bytes));
+    DenoiseJob job = memory_of(1);
+    for (int i = later.count - 1; later.count && i >= -1; i--) {
       const Image& frame = i < 0 ? src : later.frame[i];
-      for (int c = 0; c < d_.colors; c++) set_view(frame, c, &d_.from[c]);
-      set_state(later_state_, turn = 1 - turn);
-      VF_TRY(i == later.count - 1 ? start("denoise_first", denoise_first(bytes), by_block(), 256)
-                                  : update(frame, bytes));
+      set_frame(frame, &job);
+      set_state(later_state_, i & 1, &job);
+      if (i == later.count - 1) {
+        VF_TRY(start_state(job, bytes));
+        continue;
+      }
+      if (i < 0) job.before = own.current;
+      steps[count++] = {job, &frame, i < 0 ? kFrame : kLaterFrame, kLaterState, i >= 0 || fresh_};
+      VF_TRY(add(steps, count, bytes));
+      count = 0;
     }
-    d_.previous = std::exchange(d_.current, before);
-    VF_TRY(start("denoise_merge", denoise_merge(bytes), by_block(), 256));
-    d_.current = d_.previous;
-    d_.histograms = histograms_.as<Histograms>();
-    d_.cells = cells_.as<uint32_t>();
+    d_.job[0] = own;
+    if (later.count) d_.job[0].current = job.current;
     return {};
   }
 
-  // Finds where the patches of a frame were in the previous state.
-  Status find_motion(const Image& src) {
-    const MotionPicture pictures[] = {luma_picture(task_, src),
-                                      state_picture(d_.previous.color[0], d_.pitch[0])};
-    VF_TRY(motion_->read(0, pictures, 2));
-    return motion_->find(0, 1, field_.as<MotionVector>(),
-                         d_.patches_x * ptrdiff_t(sizeof(MotionVector)));
+  // Takes one or two steps. The second one may merge its state with that of the first one.
+  Status add(const Step* steps, int count, int bytes) {
+    VF_TRY(find_motion(steps, count));
+    for (int i = 0; i < count; i++) d_.job[i] = steps[i].job;
+    VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
+                 dim3(blocks_of(d_.tiles_x, kMotionTiles), blocks_of(task_.blocks_y, kTile), count),
+                 kMotionThreads, true));
+    const DenoiseJob& last = steps[count - 1].job;
+    if (!last.before.p && fast_of(last) == fast_of(d_.job[0])) return start_update(count, bytes);
+    for (int i = 0; i < count; i++) {
+      d_.job[0] = steps[i].job;
+      VF_TRY(start_update(1, bytes));
+    }
+    return {};
+  }
+
+  // Makes the current state of a job from its frame alone.
+  Status start_state(const DenoiseJob& job, int bytes) {
+    d_.job[0] = job;
+    d_.job[0].previous = {};
+    return start_update(1, bytes);
+  }
+
+  Status start_update(int jobs, int bytes) {
+    const bool gray = d_.colors == 1;
+    const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
+    return start("denoise_update",
+                 denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast_of(d_.job[0])),
+                 dim3(blocks_of(task_.blocks_x, kDenoiseTileX),
+                      blocks_of(task_.blocks_y, kDenoiseTileY), jobs),
+                 32 * kDenoiseWarps, true);
+  }
+
+  DenoiseFast fast_of(const DenoiseJob& job) const {
+    const DenoiseView& y = job.from[0];
+    if (!is_420() || !is_whole(y) || y.step != 1 || !is_wide(y)) return DenoiseFast::no;
+    return is_wide_pair(job.from)     ? DenoiseFast::pairs
+           : is_wide_planes(job.from) ? DenoiseFast::planes
+                                      : DenoiseFast::no;
+  }
+
+  // Finds where the patches of the steps' frames were in their previous states.
+  Status find_motion(const Step* steps, int count) {
+    MotionPicture pictures[4];
+    MotionPair pairs[2];
+    int first = 4, end = 0;
+    const auto read = [&](Picture at, const MotionPicture& picture) {
+      pictures[at] = picture;
+      first = std::min<int>(first, at);
+      end = std::max(end, at + 1);
+    };
+    for (int i = 0; i < count; i++) {
+      const Step& s = steps[i];
+      read(s.state, state_picture(s.job.previous.color[0], d_.pitch[0]));
+      if (s.reads) read(s.picture, luma_picture(task_, *s.frame));
+      pairs[i] = {s.picture, s.state, s.job.field, d_.patches_x * ptrdiff_t(sizeof(MotionVector))};
+    }
+    VF_TRY(motion_->read(first, pictures + first, end - first));
+    return motion_->find(pairs, count);
   }
 
   Status filter_all(int bytes) {
     if (d_.is_rgb) {
-      if (!task_.writes[0]) return d_.learns ? learn(bytes) : Status();
-      VF_TRY(filter(bytes, 0, true));
-      const dim3 grid(blocks_of(task_.width, 32), blocks_of(task_.height, 8));
-      return start("denoise_to_rgb", denoise_to_rgb(bytes), grid, 256);
+      if (task_.writes[0]) return filter_rgb(bytes);
+      return d_.learns ? learn(bytes) : Status();
     }
     if (is_420() && std::all_of(task_.writes, task_.writes + 3, [](bool w) { return w; }))
       return filter_frame(bytes);
     for (int c = 0; c < d_.colors; c++)
-      if (task_.writes[c]) VF_TRY(filter(bytes, c, false));
+      if (task_.writes[c]) VF_TRY(filter(bytes, c));
     // The next model is needed even if no component is filtered.
     return d_.learns ? learn(bytes) : Status();
   }
@@ -348,15 +397,13 @@ class CudaDenoise final : public DenoisePlan {
     d_.component = 0;
     d_.strips_x = 1;
     d_.strip = 1;
-    VF_TRY(start("denoise_output", denoise_output(bytes, 2, 2, false), dim3(kDenoiseLearners), 128,
-                 true));
-    d_.learns = false;
-    return {};
+    return start_output(denoise_output(bytes, 2, 2), 0);
   }
 
   // Copies the channels that are not filtered.
   Status copy_rest(const Image& src, const Image& dst) {
     const Layout& l = task_.layout;
+    if (d_.is_rgb && task_.writes[0] && copies_fourth()) return {};
     for (int p = 0; p < l.planes; p++) {
       if (src.data[p] == dst.data[p]) continue;
       int mask = (1 << l.plane[p].channels) - 1;
@@ -379,8 +426,7 @@ class CudaDenoise final : public DenoisePlan {
   int turn_ = 0;
   bool fresh_ = true;
   std::unique_ptr<MotionPlan> motion_;
-  Allocation state_, field_, motions_, cells_, models_, histograms_, level_, values_;
-  Allocation later_state_, later_cells_, later_histograms_;
+  Allocation state_, later_state_, fields_, motions_, cells_, models_, histograms_, level_;
 };
 
 }  // namespace

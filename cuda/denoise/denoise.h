@@ -23,20 +23,37 @@ struct DenoiseState {
   uint16_t* p = nullptr;
 };
 
+// A frame, and the state that it is added to.
+struct DenoiseJob {
+  DenoiseView from[3];
+  DenoiseState previous, current;
+  // For the last one of the later frames' chain: the state of the frames before. The new state is
+  // merged with it.
+  DenoiseState before;
+  // Offset in samples from `previous` to its compensated copy, which holds only patches that change.
+  long long to_moved = 0;
+  MotionVector* field = nullptr;  // where each patch was in the previous state
+  uint8_t* motions = nullptr;     // for each patch: kDenoiseChanges, kDenoiseRestless
+  uint32_t* cells = nullptr;      // the sum of samples of each cell of luma, in the previous frame
+  denoise::Histograms* histograms = nullptr;  // null if the frame does not count for the model
+  // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
+  // to four pixels.
+  bool packed = false;
+  // For denoise_motion: true if `from` has whole blocks of luma, in rows aligned to eight samples.
+  bool whole = false;
+};
+
 // Rows of state planes have `pitch` samples, and rows of p have `pitch_p` blocks. Both have room
 // for whole tiles. The first and last sample of each row are repeated kDenoiseBorder times before
 // and behind it.
 struct Denoise {
-  DenoiseView from[3], to[3];
+  // One launch of denoise_motion and one of denoise_update take up to two jobs that do not depend on
+  // each other, by blockIdx.z. The other kernels take the first job.
+  DenoiseJob job[2];
+  DenoiseView to[3];
   int colors = 3, depth = 8, shift = 0;
   bool is_rgb = false;
-  DenoiseState previous, current;
-  // Offset in samples from `previous` to its compensated copy, which holds only patches that change.
-  long long to_moved = 0;
-  const MotionVector* field = nullptr;  // where each patch was in the previous state
-  uint8_t* motions = nullptr;           // for each patch: kDenoiseChanges, kDenoiseRestless
   int patches_x = 0, patches_y = 0, tiles_x = 0;
-  uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   int pitch[3] = {}, pitch_p = 0;
   int width[3] = {}, height[3] = {};  // size of the state
   int per_x[3] = {}, per_y[3] = {};   // samples of a block
@@ -44,22 +61,15 @@ struct Denoise {
   denoise::Settings settings = {};
   const denoise::Model* model = nullptr;
   denoise::Model* next = nullptr;
-  denoise::Histograms* histograms = nullptr;
   float* level = nullptr;  // pinned: luma's variance, for the host
-  // True where a lane may write its samples of `to` with one instruction. [1] stands for UV.
+  // True where a lane may write its samples of `to` with one instruction. [1] stands for UV. For RGB,
+  // [0] tells that a pixel has four bytes, of which the fourth one is copied.
   bool wide[3] = {};
-  // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
-  // to four pixels.
-  bool packed = false;
-  // For denoise_motion: true if `from` has whole blocks of luma, in rows aligned to eight samples.
-  bool whole = false;
   // For denoise_output:
   bool learns = false;          // its first blocks make the next model
-  float* values[3] = {};        // for RGB: filtered Y, Co, Cg about the middle, pitch[0] wide
   int component = 0;            // the first component that it filters
   int strip = 0, strips_x = 0;  // rows of a warp's strip; strips side by side
-  // If one launch filters all components: the strips of chroma and its number of thread blocks. For
-  // RGB, chroma_blocks is the number of thread blocks of each component.
+  // If one launch filters luma and chroma: the strips of chroma and its number of thread blocks.
   int chroma_strip = 0, chroma_strips_x = 0, chroma_blocks = 0;
 };
 
@@ -86,18 +96,15 @@ DenoiseKernel denoise_motion(int bytes, bool rgb);
 constexpr int kMotionTiles = 4;  // tiles per thread block of denoise_motion
 constexpr int kMotionThreads = 64 * kMotionTiles;
 
-// Pass 1. A block has chroma_x by chroma_y samples of each chroma component. Both are 0 for gray.
+// Pass 1. Without a previous state, it makes one from the frame alone. A block has chroma_x by chroma_y samples of each chroma component. Both are 0 for gray.
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast);
-// Merges the state of the frames before, `current`, into that of the later frames, `previous`.
-DenoiseKernel denoise_merge(int bytes);
 // Pass 2. denoise_output filters a component with block_x by block_y samples in a block.
 // denoise_output_frame filters chroma and then luma of a 4:2:0 frame in one launch.
-DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values);
+// denoise_output_rgb filters an RGB frame, with a thread block per strip.
+DenoiseKernel denoise_output(int bytes, int block_x, int block_y);
 DenoiseKernel denoise_output_frame(int bytes);
-// Makes RGB from values of Y, Co and Cg.
-DenoiseKernel denoise_to_rgb(int bytes);
-// Make the state of a first frame, its statistics and its model.
-DenoiseKernel denoise_first(int bytes);
+DenoiseKernel denoise_output_rgb(int bytes);
+// Make the statistics of a first frame and its model.
 DenoiseKernel denoise_first_count();
 DenoiseKernel denoise_first_learn();
 

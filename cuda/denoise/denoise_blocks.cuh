@@ -78,15 +78,15 @@ template <int kBlocks>
 __device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Blocks<2, 2>& out) {
   // Makes a sample of 16 bits from a byte.
   const auto channel = [&](int c, uint32_t pixel) {
-    const auto at = uint32_t(reinterpret_cast<uintptr_t>(d.from[c].data) & 3);
+    const auto at = uint32_t(reinterpret_cast<uintptr_t>(job_of(d).from[c].data) & 3);
     return int(__byte_perm(pixel, 0, 0x4404 | at << 4));
   };
-  const auto* first =
-      reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(d.from[0].data) & ~uintptr_t(3));
+  const auto* first = reinterpret_cast<const uint8_t*>(
+      reinterpret_cast<uintptr_t>(job_of(d).from[0].data) & ~uintptr_t(3));
   uint32_t pixels[2][2 * kBlocks];
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    const uint8_t* at = first + (2ll * by + r) * d.from[0].stride + 8ll * bx;
+    const uint8_t* at = first + (2ll * by + r) * job_of(d).from[0].stride + 8ll * bx;
     if constexpr (kBlocks == 2) {
       const uint4 v = *reinterpret_cast<const uint4*>(at);
       pixels[r][0] = v.x, pixels[r][1] = v.y, pixels[r][2] = v.z, pixels[r][3] = v.w;
@@ -141,25 +141,26 @@ __device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at
 // what kBlocks blocks take.
 template <int kBytes, DenoiseFast kFast, int kBlocks>
 __device__ __forceinline__ void read_inside(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
-  const uint8_t* y = d.from[0].data + 2ll * by * d.from[0].stride + 2 * bx * kBytes;
+  const uint8_t* y = job_of(d).from[0].data + 2ll * by * job_of(d).from[0].stride + 2 * bx * kBytes;
   uint32_t v[2][kBlocks];
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    read_samples<kBytes, 2 * kBlocks>(d, y + r * d.from[0].stride, v[r]);
+    read_samples<kBytes, 2 * kBlocks>(d, y + r * job_of(d).from[0].stride, v[r]);
 #pragma unroll
     for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[r][k];
   }
   if constexpr (kFast == DenoiseFast::pairs) {
-    const bool swapped = d.from[1].data > d.from[2].data;
-    const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) +
-                        (long long)by * d.from[1].stride + 2 * bx * kBytes;
+    const bool swapped = job_of(d).from[1].data > job_of(d).from[2].data;
+    const uint8_t* uv = (swapped ? job_of(d).from[2].data : job_of(d).from[1].data) +
+                        (long long)by * job_of(d).from[1].stride + 2 * bx * kBytes;
     read_samples<kBytes, 2 * kBlocks>(d, uv, v[0]);
     out.chroma[0][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x7632 : 0x5410);
     out.chroma[1][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x5410 : 0x7632);
   } else {
 #pragma unroll
     for (int c = 0; c < 2; c++) {
-      const uint8_t* at = d.from[1 + c].data + (long long)by * d.from[1 + c].stride + bx * kBytes;
+      const uint8_t* at =
+          job_of(d).from[1 + c].data + (long long)by * job_of(d).from[1 + c].stride + bx * kBytes;
       if constexpr (kBlocks == 2) {
         uint32_t pair[1];
         read_samples<kBytes, 2>(d, at, pair);

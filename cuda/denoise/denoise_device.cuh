@@ -24,10 +24,14 @@ __device__ __forceinline__ uint32_t pair_of(int low, int high) {
   return uint32_t(low) | uint32_t(high) << 16;
 }
 
+__device__ __forceinline__ const DenoiseJob& job_of(const Denoise& d) {
+  return d.job[blockIdx.z];
+}
+
 // Returns a sample as 16 bits. Behind the right and lower edge, the last sample is repeated.
 template <int kBytes>
 __device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) {
-  const DenoiseView& v = d.from[c];
+  const DenoiseView& v = job_of(d).from[c];
   x = min(x, v.width - 1);
   y = min(y, v.height - 1);
   const uint8_t* at = v.data + (long long)y * v.stride + (long long)x * v.step * kBytes;
@@ -50,36 +54,6 @@ __device__ __forceinline__ void repeat_first(uint16_t* row) {
 __device__ __forceinline__ void repeat_last(uint16_t* row, int width) {
 #pragma unroll
   for (int i = 0; i < kDenoiseBorder; i++) row[width + i] = row[width - 1];
-}
-
-// Makes block (bx, by) of a state with p. `state_of` makes a sample of it from the component, the
-// sample's place in the component's plane and the frame's sample.
-template <int kBytes, class F>
-__device__ __forceinline__ void make_block(const Denoise& d, const DenoiseState& to, int bx, int by,
-                                           int p, F&& state_of) {
-  int luma = 0;
-  for (int c = 0; c < d.colors; c++)
-    for (int j = 0; j < d.per_y[c]; j++)
-      for (int i = 0; i < d.per_x[c]; i++) {
-        const int x = bx * d.per_x[c] + i, y = by * d.per_y[c] + j, at = y * d.pitch[c] + x;
-        int v;
-        if (d.is_rgb)
-          v = denoise::of_rgb(sample_at<kBytes>(d, 0, x, y), sample_at<kBytes>(d, 1, x, y),
-                              sample_at<kBytes>(d, 2, x, y))
-                  .v[c];
-        else
-          v = sample_at<kBytes>(d, c, x, y);
-        v = state_of(c, at, v);
-        uint16_t* row = to.color[c] + y * d.pitch[c];
-        row[x] = uint16_t(v);
-        if (x == 0) repeat_first(row);
-        if (x == d.width[c] - 1) repeat_last(row, d.width[c]);
-        if (c == 0) luma += v;
-      }
-  uint16_t* row = to.p + by * d.pitch_p;
-  row[bx] = denoise::pack_block(p, denoise::level_of_block(luma));
-  if (bx == 0) repeat_first(row);
-  if (bx == d.blocks_x - 1) repeat_last(row, d.blocks_x);
 }
 
 template <int kBytes>

@@ -44,7 +44,7 @@ template <int kBytes, bool kRgb>
 __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by, bool inside) {
   if constexpr (!kRgb) {
     if (inside) {
-      const DenoiseView& y = d.from[0];
+      const DenoiseView& y = job_of(d).from[0];
       const uint8_t* at =
           y.data + (long long)min(2 * by, y.height - 2) * y.stride + 2 * bx * kBytes;
       if constexpr (kBytes == 1) {
@@ -116,7 +116,8 @@ __device__ __forceinline__ Sums across(const Sums& s, int lanes) {
 
 __device__ __forceinline__ MotionVector field_at(const Denoise& d, int i, int j) {
   const uint2 v = *reinterpret_cast<const uint2*>(
-      d.field + (min(max(j, 0), d.patches_y - 1) * d.patches_x + min(max(i, 0), d.patches_x - 1)));
+      job_of(d).field +
+      (min(max(j, 0), d.patches_y - 1) * d.patches_x + min(max(i, 0), d.patches_x - 1)));
   return {int16_t(v.x), int16_t(v.x >> 16), uint16_t(v.y), uint16_t(v.y >> 16)};
 }
 
@@ -162,8 +163,8 @@ template <int kWide, int kHigh>
 __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y, bool moves,
                                              const PieceVector& v, int brighter,
                                              const PackedTaps& taps) {
-  const uint16_t* from = d.previous.color[c];
-  uint16_t* to = d.previous.color[c] + d.to_moved;
+  const uint16_t* from = job_of(d).previous.color[c];
+  uint16_t* to = job_of(d).previous.color[c] + job_of(d).to_moved;
   const int top = d.settings.top, pitch = d.pitch[c];
   const auto write = [&](int row, const int(&out)[kWide]) {
     if constexpr (kWide == 4)
@@ -255,15 +256,17 @@ __device__ __forceinline__ void move_piece(const Denoise& d, int bx, int by, con
 #pragma unroll
     for (int k = 0; k < kPiece; k++) {
       const int column = min(max(bx + k + dx, 0), d.blocks_x - 1);
-      const uint32_t block = state_at<const uint16_t>(d.previous.p, d.pitch_p, column, row);
+      const uint32_t block = state_at<const uint16_t>(job_of(d).previous.p, d.pitch_p, column, row);
       p[k] = is_moved ? moved_block(block, m.more_p) : int(block);
     }
-    state_at<uint32_t>(d.previous.p + d.to_moved, d.pitch_p, bx, by + r) = pair_of(p[0], p[1]);
+    state_at<uint32_t>(job_of(d).previous.p + job_of(d).to_moved, d.pitch_p, bx, by + r) =
+        pair_of(p[0], p[1]);
   }
 }
 
 template <int kBytes, bool kRgb>
-__global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const Denoise d) {
+__global__ __launch_bounds__(kThreads,
+                             1024 / kThreads) void compensate(const __grid_constant__ Denoise d) {
   constexpr int kPatches = kTile / kPatch;  // of a tile, either way
   static_assert(kPatch == kEach && kAcross == kPatches);
   static_assert(kTileThreads == 4 * kPatches * kPatches, "a piece per thread");
@@ -283,12 +286,14 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   const int row = thread / kAcross, column = thread % kAcross;
   const int bx = bx0 + kEach * column, by = by0 + row;
   // All loads are on their way before the first is used.
-  const uint4 first = state_at<const uint4>(d.previous.color[0], d.pitch[0], 2 * bx, 2 * by);
-  const uint4 second = state_at<const uint4>(d.previous.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
-  const uint2 p = state_at<const uint2>(d.previous.p, d.pitch_p, bx, by);
+  const uint4 first =
+      state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by);
+  const uint4 second =
+      state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
+  const uint2 p = state_at<const uint2>(job_of(d).previous.p, d.pitch_p, bx, by);
   const int i = bx / kPatch, j = by / kPatch;
   const MotionVector own = field_at(d, i, j);
-  const bool inside = (kRgb ? d.packed : d.whole) && bx0 + kTile <= d.blocks_x;
+  const bool inside = (kRgb ? job_of(d).packed : job_of(d).whole) && bx0 + kTile <= d.blocks_x;
   const Means x = means_of_frame<kBytes, kRgb>(d, bx, by, inside);
   const Means t =
       means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
@@ -337,7 +342,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   const int to_x = bx0 + kPiece * piece_x, to_y = by0 + kPiece * piece_y;
   if (to_x >= d.blocks_x || to_y >= d.blocks_y) return;
   if (piece_x % 2 == 0 && piece_y % 2 == 0)
-    d.motions[to_y / kPatch * d.patches_x + to_x / kPatch] =
+    job_of(d).motions[to_y / kPatch * d.patches_x + to_x / kPatch] =
         uint8_t((changes(change) ? kDenoiseChanges : 0) | (change.restless ? kDenoiseRestless : 0));
   if (changes(change)) move_piece(d, to_x, to_y, change, taps);
 }

@@ -80,16 +80,16 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int row = min(max(y + r, 0), d.height[c0] - 1);
-    const uint16_t* at = d.current.color[c0] + (row * d.pitch[c0] + x);
+    const uint16_t* at = d.job[0].current.color[c0] + (row * d.pitch[c0] + x);
     if constexpr (S::kPairs) {
       to->t[r][0] = *reinterpret_cast<const uint32_t*>(at);
-      to->t[r][1] =
-          *reinterpret_cast<const uint32_t*>(d.current.color[c0 + 1] + (row * d.pitch[c0] + x));
+      to->t[r][1] = *reinterpret_cast<const uint32_t*>(d.job[0].current.color[c0 + 1] +
+                                                       (row * d.pitch[c0] + x));
     } else {
       read_words(at, to->t[r]);
     }
     if (r < S::kBlockRows)
-      read_words(d.current.p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
+      read_words(d.job[0].current.p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
   }
 }
 
@@ -288,15 +288,18 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
       store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
 }
 
+// Returns the last turn of a strip. A turn y takes rows y and y + 1, and completes the two rows from
+// row y - 3 on.
+__device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
+  return min(y0 + rows, out_height + 2);
+}
+
 // Filters `rows` rows from row y0 - 1 on. Both `rows` and y0 are even. The lane begins at sample x.
-template <int kBytes, class S, bool kValues>
+// Calls `write` with the turn and the values of its two rows.
+template <int kBytes, class S, class F>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
-                                             int c0, int x, int y0, int rows, bool own) {
-  const uint32_t offset = kValues ? 0 : rounding_offset(d.depth);
-  const float code = d.depth == 16 ? 1.0f : 1.0f / float(1 << (16 - d.depth));
-  const int out_width = kValues ? d.width[c0] : d.to[c0].width;
-  const int out_height = kValues ? d.height[c0] : d.to[c0].height;
-  const bool wide = d.wide[c0] && x + S::kSpan <= out_width;
+                                             int c0, int x, int y0, int rows, uint32_t offset,
+                                             F&& write) {
   // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
@@ -312,11 +315,11 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
 #pragma unroll
     for (int i = 0; i < kWords; i++) above.t[2][i] = now.t[1][i];
   }
-  const int end = min(y0 + rows, out_height + 2);
+  const int end = last_turn(y0, rows, d.to[c0].height);
 #pragma unroll 1
   for (int y = y0; y <= end; y += 2) {
-    // A turn takes rows y and y + 1 and makes the lines of the groups above them. It writes rows
-    // y - 3 and y - 2, which lie between these lines and the previous ones.
+    // A turn makes the lines of the groups above its rows. It writes rows that lie between these
+    // lines and the previous ones.
     const Rows<S> now = next;
     read_rows(d, c0, x, y + 2, &next);
     Window<S> window;
@@ -334,21 +337,52 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
       above.t[1][i] = now.t[0][i];
       above.t[2][i] = now.t[1][i];
     }
-    if (!own || y == y0) continue;
+    if (y > y0) write(y, value);
+  }
+}
+
+// Holds two rows of a strip's values of Y, Co and Cg about the middle.
+using Values = float4[2][3][32];
+
+// Makes R, G and B of four pixels from their values of Y, Co and Cg. `wide` is true if all pixels
+// lie inside, in 16 bytes. These get their fourth bytes from the frame.
+template <int kBytes>
+__device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool wide,
+                                          const float4 (&v)[3]) {
+  const float middle = float(1 << (d.depth - 1)), top = float((1 << d.depth) - 1);
+  const float values[3][kSamples] = {{v[0].x, v[0].y, v[0].z, v[0].w},
+                                     {v[1].x, v[1].y, v[1].z, v[1].w},
+                                     {v[2].x, v[2].y, v[2].z, v[2].w}};
+  const auto pixel_at = [&](const DenoiseView& view) {
+    const uintptr_t first = reinterpret_cast<uintptr_t>(view.data) & ~uintptr_t(3);
+    return reinterpret_cast<uint8_t*>(first) + (long long)y * view.stride + 4 * x;
+  };
+  uint32_t pixels[kSamples] = {};
+  if (wide) {
+    const uint4 from = *reinterpret_cast<const uint4*>(pixel_at(d.job[0].from[0]));
+    pixels[0] = from.x, pixels[1] = from.y, pixels[2] = from.z, pixels[3] = from.w;
+  }
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-      const int row = y - 3 + r;
-      if (row < 0 || row >= out_height) continue;
-      if constexpr (kValues) {
-        float* to = d.values[c0] + (long long)row * d.pitch[0] + x;
+  for (int i = 0; i < kSamples; i++) {
+    float rgb[3];
+    to_rgb(values[0][i], values[1][i], values[2][i], rgb);
+    uint32_t pixel = 0, mask = 0;
 #pragma unroll
-        for (int i = 0; i < kSamples; i++)
-          if (x + i < out_width) to[i] = number_of(value[r][i], code);
-      } else {
-        store<kBytes, S>(d, c0, x, row, out_width, wide, value[r]);
+    for (int c = 0; c < 3; c++) {
+      const int code = code_of(rgb[c], middle, top);
+      const uint32_t place = 1u << (8 * (reinterpret_cast<uintptr_t>(d.to[c].data) & 3));
+      if (wide) {
+        pixel += uint32_t(code) * place;
+        mask |= 0xff * place;
+      } else if (x + i < d.to[c].width) {
+        store_sample<kBytes>(d, c, x + i, y, code);
       }
     }
+    pixels[i] = pixel | (pixels[i] & ~mask);
   }
+  if (wide)
+    *reinterpret_cast<uint4*>(pixel_at(d.to[0])) =
+        make_uint4(pixels[0], pixels[1], pixels[2], pixels[3]);
 }
 
 // ---- the noise model ---------------------------------------------------------------------------
@@ -414,8 +448,8 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   uint4 texture[own], variance[own];
 #pragma unroll
   for (int i = 0; i < own; i++) {
-    texture[i] = take(d.histograms->texture[c][own * warp + i]);
-    variance[i] = take(d.histograms->variance[c][own * warp + i]);
+    texture[i] = take(d.job[0].histograms->texture[c][own * warp + i]);
+    variance[i] = take(d.job[0].histograms->variance[c][own * warp + i]);
   }
   Noise noise = d.model->noise[c];
   const float level_before = d.model->level;
@@ -439,16 +473,16 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   all[warp][lane] = sum;
   if (warp == 1) {
     uint4 ratio = make_uint4(0, 0, 0, 0);
-    if (lane < kRatioBins / kEach) ratio = take(d.histograms->ratio[c]);
+    if (lane < kRatioBins / kEach) ratio = take(d.job[0].histograms->ratio[c]);
     const uint32_t total = total_of(ratio);
     const Ranked value = ranked(ratio, rank_of(total, kRatioQuantile), kRatioBase);
     if (lane == 0) {
       votes.ratio = value.value;
       votes.ratios = total;
-      votes.flat = d.histograms->flat[c];
-      d.histograms->flat[c] = 0;
-      votes.repeated = d.histograms->repeated[c];
-      d.histograms->repeated[c] = 0;
+      votes.flat = d.job[0].histograms->flat[c];
+      d.job[0].histograms->flat[c] = 0;
+      votes.repeated = d.job[0].histograms->repeated[c];
+      d.job[0].histograms->repeated[c] = 0;
     }
   }
   __syncthreads();
@@ -465,8 +499,8 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   const Ranked median = ranked(counts, rank_of(total_of(counts), kMedian), kVarianceBase);
   float laplacian = 0;
   if (first) {
-    const uint4 every = take(d.histograms->first[c][0]);
-    const uint4 medium = take(d.histograms->first[c][1]);
+    const uint4 every = take(d.job[0].histograms->first[c][0]);
+    const uint4 medium = take(d.job[0].histograms->first[c][1]);
     const uint4 of = total_of(medium) > kLeastFrame ? medium : every;
     laplacian = ranked(of, rank_of(total_of(of), kFirstQuantile), kVarianceBase).value;
   }
@@ -490,7 +524,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
 }
 
 // Filters strip number `strip` of component c0 with one warp.
-template <int kBytes, class S, bool kValues>
+template <int kBytes, class S>
 __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
                                        int strip, int strips_x, int rows) {
   const int lane = threadIdx.x & 31;
@@ -498,13 +532,64 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
   const int y = strip / strips_x * rows;
   if (y > d.height[c0]) return;
   const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
-  filter_strip<kBytes, S, kValues>(d, factors, c0, x, y, rows, own);
+  const int width = d.to[c0].width, height = d.to[c0].height;
+  const bool wide = d.wide[c0] && x + S::kSpan <= width;
+  filter_strip<kBytes, S>(d, factors, c0, x, y, rows, rounding_offset(d.depth),
+                          [&](int turn, const uint32_t(&value)[2][kSamples]) {
+                            if (!own) return;
+#pragma unroll
+                            for (int r = 0; r < 2; r++) {
+                              const int row = turn - 3 + r;
+                              if (row >= 0 && row < height)
+                                store<kBytes, S>(d, c0, x, row, width, wide, value[r]);
+                            }
+                          });
 }
 
-// If S is void, the kernel filters luma and pairs of chroma of a 4:2:0 frame.
-template <int kBytes, class S, bool kValues>
+// Filters strip number `strip` of Y, Co and Cg with a warp each, and makes RGB with a fourth one.
+template <int kBytes>
+__device__ __forceinline__ void filter_rgb(const Denoise& d, const float (*factors)[kLevels],
+                                           int strip) {
+  // The filters write the values of a turn while the last warp takes those of the turn before.
+  VF_SHARED_ALIGNED(16, Values[2], values);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int x = strip % d.strips_x * Luma::kColumns + (lane - Luma::kHalo) * Luma::kSpan;
+  const int y0 = strip / d.strips_x * d.strip, width = d.to[0].width, height = d.to[0].height;
+  if (y0 > d.height[0]) return;
+  if (warp < 3) {
+    const float code = d.depth == 16 ? 1.0f : 1.0f / float(1 << (16 - d.depth));
+    filter_strip<kBytes, Luma>(d, factors + warp, warp, x, y0, d.strip, 0,
+                               [&](int turn, const uint32_t(&value)[2][kSamples]) {
+#pragma unroll
+                                 for (int r = 0; r < 2; r++)
+                                   values[turn >> 1 & 1][r][warp][lane] = make_float4(
+                                       number_of(value[r][0], code), number_of(value[r][1], code),
+                                       number_of(value[r][2], code), number_of(value[r][3], code));
+                                 __syncthreads();
+                               });
+    return;
+  }
+  const bool own = lane >= Luma::kHalo && lane < 32 - Luma::kHalo && x < width;
+  const bool wide = d.wide[0] && x + Luma::kSpan <= width;
+  const int end = last_turn(y0, d.strip, height);
+#pragma unroll 1
+  for (int turn = y0 + 2; turn <= end; turn += 2) {
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < 2; r++) {
+      const int y = turn - 3 + r;
+      if (!own || y < 0 || y >= height) continue;
+      const float4(&row)[3][32] = values[turn >> 1 & 1][r];
+      store_rgb<kBytes>(d, x, y, wide, {row[0][lane], row[1][lane], row[2][lane]});
+    }
+  }
+}
+
+// S is a shape of one component, Frame for luma and pairs of chroma of a 4:2:0 frame, or Rgb.
+struct Frame {};
+struct Rgb {};
+template <int kBytes, class S>
 __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
-  constexpr bool whole = std::is_void<S>::value;
   VF_SHARED(float[3][kLevels], factors);
   let_next_start();
   int block = int(blockIdx.x);
@@ -523,41 +608,22 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   wait_for_previous();
   __syncthreads();
   const int warp = threadIdx.x >> 5;
-  if constexpr (whole) {
+  if constexpr (std::is_same<S, Rgb>::value) {
+    filter_rgb<kBytes>(d, factors, block);
+  } else if constexpr (std::is_same<S, Frame>::value) {
     if (block < d.chroma_blocks)
-      filter<kBytes, ChromaPairs, false>(d, factors + 1, 1, block * kOutputWarps + warp,
-                                         d.chroma_strips_x, d.chroma_strip);
+      filter<kBytes, ChromaPairs>(d, factors + 1, 1, block * kOutputWarps + warp, d.chroma_strips_x,
+                                  d.chroma_strip);
     else
-      filter<kBytes, Luma, false>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
-                                  d.strips_x, d.strip);
+      filter<kBytes, Luma>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
+                           d.strips_x, d.strip);
   } else {
-    const int c = kValues ? block / d.chroma_blocks : d.component;
-    if (kValues) block %= d.chroma_blocks;
-    filter<kBytes, S, kValues>(d, factors + c, c, block * kOutputWarps + warp, d.strips_x, d.strip);
+    filter<kBytes, S>(d, factors + d.component, d.component, block * kOutputWarps + warp,
+                      d.strips_x, d.strip);
   }
 }
 
-template <int kBytes>
-__global__ __launch_bounds__(256) void to_rgb_frame(const Denoise d) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  if (x >= d.to[0].width || y >= d.to[0].height) return;
-  const long long at = (long long)y * d.pitch[0] + x;
-  const float middle = float(1 << (d.depth - 1)), top = float((1 << d.depth) - 1);
-  float rgb[3];
-  to_rgb(d.values[0][at], d.values[1][at], d.values[2][at], rgb);
-#pragma unroll
-  for (int c = 0; c < 3; c++) store_sample<kBytes>(d, c, x, y, code_of(rgb[c], middle, top));
-}
-
 // ---- the first frame ---------------------------------------------------------------------------
-
-// Makes the state. Each thread takes a block of 2 x 2 pixels.
-template <int kBytes>
-__global__ __launch_bounds__(256) void first(const Denoise d) {
-  const int bx = blockIdx.x * 32 + (threadIdx.x & 31), by = blockIdx.y * 8 + (threadIdx.x >> 5);
-  if (bx >= d.blocks_x || by >= d.blocks_y) return;
-  make_block<kBytes>(d, d.current, bx, by, kOne, [](int, int, int v) { return v; });
-}
 
 // Counts the statistics. Each thread takes a cell of component blockIdx.z.
 __global__ __launch_bounds__(64) void first_count(const Denoise d) {
@@ -565,7 +631,7 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
   const int cx = blockIdx.x * 8 + (threadIdx.x & 7), cy = blockIdx.y * 8 + (threadIdx.x >> 3);
   if (cx >= d.blocks_x / wide || cy >= d.blocks_y / high) return;
   const auto block_of = [&](int i, int j) {
-    const uint16_t* t = d.current.color[0] + (long long)(2 * j) * d.pitch[0] + 2 * i;
+    const uint16_t* t = d.job[0].current.color[0] + (long long)(2 * j) * d.pitch[0] + 2 * i;
     return block_luma(t[0] + t[1] + t[d.pitch[0]] + t[d.pitch[0] + 1]);
   };
   uint32_t light = 0, rough = 0;
@@ -579,11 +645,11 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
     }
   const int parts = wide * high / 16;
   const int bin = luma_bin(light, parts == 1 ? 0 : parts == 2 ? 1 : 2);
-  atomicAdd(&d.histograms->texture[c][bin][variance_bin(cell_texture(rough, parts))], 1u);
+  atomicAdd(&d.job[0].histograms->texture[c][bin][variance_bin(cell_texture(rough, parts))], 1u);
   const auto at = [&](int x, int y) {
     x = min(max(x, 0), d.width[c] - 1);
     y = min(max(y, 0), d.height[c] - 1);
-    return int(d.current.color[c][(long long)y * d.pitch[c] + x]);
+    return int(d.job[0].current.color[c][(long long)y * d.pitch[c] + x]);
   };
   int64_t squares = 0, sum = 0;
   for (int y = kCell * cy; y < kCell * (cy + 1); y++)
@@ -597,9 +663,9 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
       sum += at(x, y);
     }
   const int laplacian_bin = variance_bin(cell_laplacian(squares));
-  atomicAdd(&d.histograms->first[c][0][laplacian_bin], 1u);
+  atomicAdd(&d.job[0].histograms->first[c][0][laplacian_bin], 1u);
   if (sum > kFirstDark * 64 * 256 && sum < kFirstBright * 64 * 256)
-    atomicAdd(&d.histograms->first[c][1][laplacian_bin], 1u);
+    atomicAdd(&d.job[0].histograms->first[c][1][laplacian_bin], 1u);
 }
 
 __global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
@@ -608,29 +674,25 @@ __global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
 
 }  // namespace
 
-DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values) {
+DenoiseKernel denoise_output(int bytes, int block_x, int block_y) {
   const bool wide = bytes == 2;
-  if (values) return wide ? output<2, Luma, true> : output<1, Luma, true>;
   switch (2 * block_x + block_y) {
     case 3:
-      return wide ? output<2, Shape<1, 1>, false> : output<1, Shape<1, 1>, false>;
+      return wide ? output<2, Shape<1, 1>> : output<1, Shape<1, 1>>;
     case 4:
-      return wide ? output<2, Shape<1, 2>, false> : output<1, Shape<1, 2>, false>;
+      return wide ? output<2, Shape<1, 2>> : output<1, Shape<1, 2>>;
     case 5:
-      return wide ? output<2, Shape<2, 1>, false> : output<1, Shape<2, 1>, false>;
+      return wide ? output<2, Shape<2, 1>> : output<1, Shape<2, 1>>;
     default:
-      return wide ? output<2, Luma, false> : output<1, Luma, false>;
+      return wide ? output<2, Luma> : output<1, Luma>;
   }
 }
 DenoiseKernel denoise_output_frame(int bytes) {
-  return bytes == 2 ? output<2, void, false> : output<1, void, false>;
+  return bytes == 2 ? output<2, Frame> : output<1, Frame>;
 }
 
-DenoiseKernel denoise_to_rgb(int bytes) {
-  return bytes == 2 ? to_rgb_frame<2> : to_rgb_frame<1>;
-}
-DenoiseKernel denoise_first(int bytes) {
-  return bytes == 2 ? first<2> : first<1>;
+DenoiseKernel denoise_output_rgb(int bytes) {
+  return bytes == 2 ? output<2, Rgb> : output<1, Rgb>;
 }
 DenoiseKernel denoise_first_count() {
   return first_count;

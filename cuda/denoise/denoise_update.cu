@@ -26,7 +26,7 @@ constexpr int kParts = 4 / kRows;
 
 // Returns the flags of the patch of a block inside the frame.
 __device__ __forceinline__ uint32_t motion_at(const Denoise& d, int bx, int by) {
-  return d.motions[by / kPatch * d.patches_x + bx / kPatch];
+  return job_of(d).motions[by / kPatch * d.patches_x + bx / kPatch];
 }
 template <int kX, int kY>
 __device__ __forceinline__ void read_state_block(const Denoise& d, long long at, int bx, int by,
@@ -35,21 +35,21 @@ __device__ __forceinline__ void read_state_block(const Denoise& d, long long at,
 #pragma unroll
   for (int r = 0; r < 2; r++)
     out.luma[r][block] =
-        state_at<const uint32_t>(d.previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
+        state_at<const uint32_t>(job_of(d).previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int r = 0; r < kY; r++) {
       if constexpr (kX == 2) {
-        out.chroma[c][r][block] = state_at<const uint32_t>(d.previous.color[1 + c] + at,
+        out.chroma[c][r][block] = state_at<const uint32_t>(job_of(d).previous.color[1 + c] + at,
                                                            d.pitch[1 + c], 2 * bx, kY * by + r);
       } else {
-        const uint32_t v =
-            state_at<const uint16_t>(d.previous.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
+        const uint32_t v = state_at<const uint16_t>(job_of(d).previous.color[1 + c] + at,
+                                                    d.pitch[1 + c], bx, kY * by + r);
         out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
       }
     }
-  const uint32_t v = state_at<const uint16_t>(d.previous.p + at, d.pitch_p, bx, by);
+  const uint32_t v = state_at<const uint16_t>(job_of(d).previous.p + at, d.pitch_p, bx, by);
   p = block ? (p & 0xffff) | v << 16 : v;
 }
 
@@ -59,7 +59,8 @@ __device__ __forceinline__ void read_state(const Denoise& d, long long at, int b
                                            Blocks<kX, kY>& out, uint32_t& p) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    const uint2 v = state_at<const uint2>(d.previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
+    const uint2 v =
+        state_at<const uint2>(job_of(d).previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
     out.luma[r][0] = v.x;
     out.luma[r][1] = v.y;
   }
@@ -68,16 +69,16 @@ __device__ __forceinline__ void read_state(const Denoise& d, long long at, int b
 #pragma unroll
     for (int r = 0; r < kY; r++) {
       if constexpr (kX == 2) {
-        const uint2 v = state_at<const uint2>(d.previous.color[1 + c] + at, d.pitch[1 + c], 2 * bx,
-                                              kY * by + r);
+        const uint2 v = state_at<const uint2>(job_of(d).previous.color[1 + c] + at, d.pitch[1 + c],
+                                              2 * bx, kY * by + r);
         out.chroma[c][r][0] = v.x;
         out.chroma[c][r][1] = v.y;
       } else {
-        out.chroma[c][r][0] =
-            state_at<const uint32_t>(d.previous.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
+        out.chroma[c][r][0] = state_at<const uint32_t>(job_of(d).previous.color[1 + c] + at,
+                                                       d.pitch[1 + c], bx, kY * by + r);
       }
     }
-  p = state_at<const uint32_t>(d.previous.p + at, d.pitch_p, bx, by);
+  p = state_at<const uint32_t>(job_of(d).previous.p + at, d.pitch_p, bx, by);
 }
 
 // Reads the luma of a row of the state.
@@ -87,7 +88,7 @@ __device__ __forceinline__ void read_luma(const Denoise& d, long long at, int bx
   for (int r = 0; r < 2; r++)
 #pragma unroll
     for (int k = 0; k < 2; k++)
-      out.luma[r][k] = state_at<const uint32_t>(d.previous.color[0] + at, d.pitch[0],
+      out.luma[r][k] = state_at<const uint32_t>(job_of(d).previous.color[0] + at, d.pitch[0],
                                                 2 * min(bx + k, d.blocks_x - 1), 2 * by + r);
 }
 
@@ -167,7 +168,7 @@ __device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int
     }
   }
   if constexpr (kRgb && kBytes == 1) {
-    if (d.packed && is_inside(d, bx)) {
+    if (job_of(d).packed && is_inside(d, bx)) {
       read_packed<1>(d, ring_x, ring_y, in.ring_x);
 #pragma unroll
       for (int r = 0; r < kRows; r++) read_packed<2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
@@ -204,33 +205,84 @@ __device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx
   }
 }
 
-// Writes the new state of a lane's two blocks. The second block may lie outside, in the padding.
+// Merges the new state of two blocks with that of the frames before.
 template <int kX, int kY>
-__device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
-                                          const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
-                                          const int (&gain)[2]) {
-  Blocks<kX, kY> out;
+__device__ __forceinline__ void merge_row(const Denoise& d, int bx, int row,
+                                          const Blocks<kX, kY>& x, Blocks<kX, kY>& to,
+                                          int (&p)[2]) {
+  const auto at = [&](const uint16_t* plane, int pitch, int x, int y) {
+    return state_at<const uint2>(plane, pitch, x, y);
+  };
+  const uint32_t before = state_at<const uint32_t>(job_of(d).before.p, d.pitch_p, bx, row);
+  Merge m[2];
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    m[k] = merge_of(p_of(k ? before >> 16 : before), p[k]);
+    p[k] = m[k].p;
+  }
+  const auto merge = [&](uint32_t x, uint32_t before, uint32_t& later, int low, int high) {
+    const int top = d.settings.top;
+    later = pair_of(int(merged(m[low], low_half(x), low_half(before), low_half(later), top)),
+                    int(merged(m[high], high_half(x), high_half(before), high_half(later), top)));
+  };
 #pragma unroll
   for (int j = 0; j < 2; j++) {
-#pragma unroll
-    for (int k = 0; k < 2; k++)
-      out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], gain[k], gain[k]);
-    state_at<uint2>(d.current.color[0], d.pitch[0], 2 * bx, 2 * row + j) =
-        make_uint2(out.luma[j][0], out.luma[j][1]);
+    const uint2 v = at(job_of(d).before.color[0], d.pitch[0], 2 * bx, 2 * row + j);
+    merge(x.luma[j][0], v.x, to.luma[j][0], 0, 0);
+    merge(x.luma[j][1], v.y, to.luma[j][1], 1, 1);
   }
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int j = 0; j < kY; j++) {
-      if constexpr (kX == 2)
-        state_at<uint2>(d.current.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
-            make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[0]),
-                       blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], gain[1], gain[1]));
-      else
-        state_at<uint32_t>(d.current.color[1 + c], d.pitch[1 + c], bx, kY * row + j) =
-            blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[1]);
+      if constexpr (kX == 2) {
+        const uint2 v = at(job_of(d).before.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j);
+        merge(x.chroma[c][j][0], v.x, to.chroma[c][j][0], 0, 0);
+        merge(x.chroma[c][j][1], v.y, to.chroma[c][j][1], 1, 1);
+      } else {
+        const uint32_t v = state_at<const uint32_t>(job_of(d).before.color[1 + c], d.pitch[1 + c],
+                                                    bx, kY * row + j);
+        merge(x.chroma[c][j][0], v, to.chroma[c][j][0], 0, 1);
+      }
     }
-  state_at<uint32_t>(d.current.p, d.pitch_p, bx, row) =
+}
+
+// Writes the new state of a lane's two blocks. The second block may lie outside, in the padding.
+template <int kX, int kY>
+__device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
+                                          const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
+                                          int (&gain)[2]) {
+  Blocks<kX, kY> out;
+#pragma unroll
+  for (int j = 0; j < 2; j++)
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+      out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], gain[k], gain[k]);
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int j = 0; j < kY; j++)
+#pragma unroll
+      for (int k = 0; k < kX; k++)
+        out.chroma[c][j][k] = blend_pair(x.chroma[c][j][k], t.chroma[c][j][k],
+                                         gain[kX == 2 ? k : 0], gain[kX == 2 ? k : 1]);
+  if (job_of(d).before.p) merge_row(d, bx, row, x, out, gain);
+#pragma unroll
+  for (int j = 0; j < 2; j++)
+    state_at<uint2>(job_of(d).current.color[0], d.pitch[0], 2 * bx, 2 * row + j) =
+        make_uint2(out.luma[j][0], out.luma[j][1]);
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int j = 0; j < kY; j++) {
+      if constexpr (kX == 2)
+        state_at<uint2>(job_of(d).current.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
+            make_uint2(out.chroma[c][j][0], out.chroma[c][j][1]);
+      else
+        state_at<uint32_t>(job_of(d).current.color[1 + c], d.pitch[1 + c], bx, kY * row + j) =
+            out.chroma[c][j][0];
+    }
+  state_at<uint32_t>(job_of(d).current.p, d.pitch_p, bx, row) =
       pair_of(pack_block(gain[0], level_of_block(out.luma_sum(0))),
               pack_block(gain[1], level_of_block(out.luma_sum(1))));
 }
@@ -246,12 +298,12 @@ __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) 
   };
   const int end = min(by0 + kTileY, d.blocks_y);
   for (int i = 2 * by0 + int(threadIdx.x); i < 2 * end; i += kThreads)
-    repeat(d.current.color[0], d.pitch[0], d.width[0], i);
+    repeat(job_of(d).current.color[0], d.pitch[0], d.width[0], i);
   for (int c = 1; c <= Chroma<kX, kY>::colors; c++)
     for (int i = kY * by0 + int(threadIdx.x); i < kY * end; i += kThreads)
-      repeat(d.current.color[c], d.pitch[c], d.width[c], i);
+      repeat(job_of(d).current.color[c], d.pitch[c], d.width[c], i);
   for (int i = by0 + int(threadIdx.x); i < end; i += kThreads)
-    repeat(d.current.p, d.pitch_p, d.blocks_x, i);
+    repeat(job_of(d).current.p, d.pitch_p, d.blocks_x, i);
 }
 
 // Counts the tile's cells in the histograms. A thread takes a cell of luma or cells of chroma.
@@ -287,13 +339,13 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
     const int parts = wide * high;
     if (c == 0) {
       const uint32_t samples = sum_of(3 * colors + 3, i);
-      uint32_t& previous = d.cells[(by0 / 4 + cy) * (d.blocks_x / 4) + bx0 / 4 + cx];
+      uint32_t& previous = job_of(d).cells[(by0 / 4 + cy) * (d.blocks_x / 4) + bx0 / 4 + cx];
       if (samples == previous)
-        for (uint32_t& n : d.histograms->repeated) add(&n);
+        for (uint32_t& n : job_of(d).histograms->repeated) add(&n);
       else
         previous = samples;
     }
-    count_cell(d.histograms, d.model->noise[c], c,
+    count_cell(job_of(d).histograms, d.model->noise[c], c,
                luma_bin(light, parts == 1   ? 0
                                : parts == 2 ? 1
                                             : 2),
@@ -309,31 +361,36 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
   }
 }
 
-template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
-__global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Denoise d) {
-  constexpr int colors = 1 + Chroma<kX, kY>::colors, kinds = kSums<kX, kY>;
+// Each thread has a block of the ring round the tile: first come the rows above and below it, then
+// the columns at its sides.
+constexpr int kRingRows = 2 * (kTileX + 2), kRing = kRingRows + 2 * kTileY;
+static_assert(kRing <= kThreads, "a block of the ring per thread");
+struct Ring {
+  int column, row;  // in the tile
+  int x, y;         // the block, or the nearest one in the frame
+};
+__device__ __forceinline__ Ring ring_of(const Denoise& d, int bx0, int by0) {
+  const int beside = int(threadIdx.x) - kRingRows;
+  Ring r;
+  r.row = beside >= 0 ? beside >> 1 : threadIdx.x < kRingRows / 2 ? -1 : kTileY;
+  r.column = beside >= 0 ? (beside & 1 ? kTileX : -1) : int(threadIdx.x % (kTileX + 2)) - 1;
+  r.x = min(max(bx0 + r.column, 0), d.blocks_x - 1);
+  r.y = min(max(by0 + r.row, 0), d.blocks_y - 1);
+  return r;
+}
+
+// Reads the state of what `in` holds of a frame, tests it for motion, and adds up the statistics of
+// the tile's cells. Returns the gains of the lane's blocks.
+template <int kX, int kY>
+__device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, const Ring& ring,
+                                          Input<kX, kY>& in,
+                                          uint32_t (&sums)[kSums<kX, kY>][kParts][kCells],
+                                          int (&gain)[kRows][2]) {
+  constexpr int colors = 1 + Chroma<kX, kY>::colors;
   VF_SHARED_ALIGNED(16, float2[kTileY + 2][kTileX + 4], tests);
   VF_SHARED(float4[kLevels], factors);
-  VF_SHARED(uint32_t[kinds][kParts][kCells], sums);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
   const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
-
-  // Each thread has a block of the ring round the tile: first come the rows above and below it,
-  // then the columns at its sides.
-  constexpr int kAcross = 2 * (kTileX + 2), kRing = kAcross + 2 * kTileY;
-  static_assert(kRing <= kThreads, "a block of the ring per thread");
-  const int beside = int(threadIdx.x) - kAcross;
-  const int ring_row = beside >= 0 ? beside >> 1 : threadIdx.x < kAcross / 2 ? -1 : kTileY;
-  const int ring_column =
-      beside >= 0 ? (beside & 1 ? kTileX : -1) : int(threadIdx.x % (kTileX + 2)) - 1;
-  const int ring_x = min(max(bx0 + ring_column, 0), d.blocks_x - 1);
-  const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
-
-  // The loads of the frame are on their way before the state is compensated, and those of the state
-  // before the first result is used.
-  Input<kX, kY> in;
-  read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring_x, ring_y, in);
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
   if (threadIdx.x < colors * kLevels) {
@@ -342,15 +399,20 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Den
         motion_factor(d.model->noise[c], d.settings, c, level);
   }
   wait_for_previous();
+  // Before pass 2 waits, it reads only the model.
+  let_next_start();
   const uint32_t motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
-  const uint32_t ring_motion = motion_at(d, ring_x, ring_y);
-  const auto offset = [&](uint32_t flags) { return flags & kDenoiseChanges ? d.to_moved : 0; };
-  read_state_block(d, offset(ring_motion), ring_x, ring_y, 0, in.ring_t, in.ring_p);
+  const uint32_t ring_motion = motion_at(d, ring.x, ring.y);
+  const auto offset = [&](uint32_t flags) {
+    return flags & kDenoiseChanges ? job_of(d).to_moved : 0;
+  };
+  read_state_block(d, offset(ring_motion), ring.x, ring.y, 0, in.ring_t, in.ring_p);
   read_rows<kX, kY>(d, offset(motion), bx, by, in);
   // Texture needs the row above, too, if it lies in the same cell.
   const int part = warp % kParts;
   Blocks<0, 0> upper = {};
-  if (part > 0) read_luma(d, offset(motion), bx, min(by, d.blocks_y) - 1, upper);
+  const bool counts = job_of(d).histograms != nullptr;
+  if (counts && part > 0) read_luma(d, offset(motion), bx, min(by, d.blocks_y) - 1, upper);
   __syncthreads();
 
   // Squares the sums of a block and multiplies them by w.
@@ -367,7 +429,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Den
   if (threadIdx.x < kRing) {
     float square[3];
     squares_of(differences(in.ring_x, in.ring_t, 0), remaining(p_of(in.ring_p)), square);
-    tests[ring_row + 1][ring_column + 1] = test(square, luma_level(in.ring_p));
+    tests[ring.row + 1][ring.column + 1] = test(square, luma_level(in.ring_p));
   }
   uint32_t luma = 0, texture = 0, samples = 0;
   int sum[3] = {}, ps = 0;
@@ -384,6 +446,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Den
       float square[3];
       squares_of(s, w, square);
       tests[kRows * warp + r + 1][2 * lane + k + 1] = test(square, luma_level(block));
+      if (!counts) continue;
       ps += p_of(block);
 #pragma unroll
       for (int c = 0; c < colors; c++) {
@@ -398,6 +461,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Den
       luma += uint32_t(now[k]);
       samples += uint32_t(x[r].luma_sum(k));
     }
+    if (!counts) continue;
     // Differences stay within a cell. A cell is four blocks wide, which two lanes hold.
     const int right = __shfl_down_sync(~0u, now[0], 1);
     const int d0 = now[1] - now[0], d1 = lane & 1 ? 0 : right - now[1];
@@ -416,16 +480,18 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Den
     v = across(v);
     if (!(lane & 1)) sums[what][part][cell] = v;
   };
+  if (counts) {
 #pragma unroll
-  for (int c = 0; c < colors; c++) {
-    keep(3 * c, uint32_t(sum[c]));
-    keep(3 * c + 1, squares[c] - 2 * kRows * kRoundedZero);
-    if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c] - 2 * kRows * kRoundedZero);
+    for (int c = 0; c < colors; c++) {
+      keep(3 * c, uint32_t(sum[c]));
+      keep(3 * c + 1, squares[c] - 2 * kRows * kRoundedZero);
+      if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c] - 2 * kRows * kRoundedZero);
+    }
+    keep(3 * colors, luma);
+    keep(3 * colors + 1, texture);
+    keep(3 * colors + 2, uint32_t(ps));
+    keep(3 * colors + 3, samples);
   }
-  keep(3 * colors, luma);
-  keep(3 * colors + 1, texture);
-  keep(3 * colors + 2, uint32_t(ps));
-  keep(3 * colors + 3, samples);
 
   __syncthreads();
   const auto row_sums = [&](int row, float2* left, float2* right) {
@@ -441,18 +507,49 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Den
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
     row_sums(kRows * warp + r + 2, &s[(r + 2) % 3][0], &s[(r + 2) % 3][1]);
-    int gain[2];
 #pragma unroll
     for (int k = 0; k < 2; k++)
-      gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                        p_of(k ? p[r] >> 16 : p[r]), (motion & kDenoiseRestless) != 0,
-                        d.settings.least_gain);
-    if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
-    write_row(d, bx, by + r, x[r], t[r], gain);
+      gain[r][k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
+                           p_of(k ? p[r] >> 16 : p[r]), (motion & kDenoiseRestless) != 0,
+                           d.settings.least_gain);
   }
+}
+
+template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
+__global__ __launch_bounds__(kThreads,
+                             kX* kY < 2 ? 4 : 2) void update(const __grid_constant__ Denoise d) {
+  constexpr int kinds = kSums<kX, kY>;
+  VF_SHARED(uint32_t[kinds][kParts][kCells], sums);
+  const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
+  const int bx = bx0 + 2 * int(threadIdx.x & 31), by = by0 + kRows * int(threadIdx.x >> 5);
+  const Ring ring = ring_of(d, bx0, by0);
+
+  // The loads of the frame are on their way before the state is compensated, and those of the state
+  // before the first result is used. A launch without a previous state may be the first one of a
+  // frame, so it waits at once.
+  const bool is_first = job_of(d).previous.p == nullptr;
+  if (is_first) {
+    wait_for_previous();
+    let_next_start();
+  }
+  Input<kX, kY> in;
+  read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring.x, ring.y, in);
+  int gain[kRows][2];
+  if (is_first) {
+#pragma unroll
+    for (int r = 0; r < kRows; r++) {
+      in.t[r] = in.x[r];
+      gain[r][0] = gain[r][1] = kOne;
+    }
+  } else {
+    test_tile(d, bx0, by0, ring, in, sums, gain);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; r++)
+    if (bx < d.blocks_x && by + r < d.blocks_y) write_row(d, bx, by + r, in.x[r], in.t[r], gain[r]);
 
   // The sums are complete since the barrier.
-  count_cells<kX, kY>(d, bx0, by0, sums);
+  if (job_of(d).histograms) count_cells<kX, kY>(d, bx0, by0, sums);
   __syncthreads();
   repeat_ends<kX, kY>(d, bx0, by0);
 }

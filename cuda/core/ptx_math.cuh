@@ -34,6 +34,13 @@ __device__ __forceinline__ int dp2a_hi(uint32_t a, int b, int sum) {
   return r;
 }
 
+// Returns `at` moved by `rows` times `stride` bytes, with one instruction.
+__device__ __forceinline__ uint8_t* moved_by(uint8_t* at, int rows, int stride) {
+  uint8_t* r;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(r) : "r"(rows), "r"(stride), "l"(at));
+  return r;
+}
+
 // Limits a value to 0 to `top`.
 __device__ __forceinline__ int clamp_to(int v, int top) {
 #if __CUDA_ARCH__ >= 900

@@ -21,7 +21,7 @@ __device__ __forceinline__ int high_half(uint32_t v) {
   return int(v >> 16);
 }
 __device__ __forceinline__ uint32_t pair_of(int low, int high) {
-  return uint32_t(low) | uint32_t(high) << 16;
+  return __byte_perm(uint32_t(low), uint32_t(high), 0x5410);
 }
 
 __device__ __forceinline__ const DenoiseJob& job_of(const Denoise& d) {

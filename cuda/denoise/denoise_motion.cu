@@ -147,9 +147,6 @@ __device__ __forceinline__ int packed(const Taps& t) {
   return int(uint32_t(t.w[0] & 0xff) | uint32_t(t.w[1] & 0xff) << 8 |
              uint32_t(t.w[2] & 0xff) << 16 | uint32_t(t.w[3]) << 24);
 }
-__device__ __forceinline__ Taps unpacked(int taps) {
-  return {{int8_t(taps), int8_t(taps >> 8), int8_t(taps >> 16), taps >> 24}};
-}
 // Interpolates between four samples, of which a word holds two each.
 __device__ __forceinline__ int interpolate_pairs(int taps, uint32_t first, uint32_t second,
                                                  int top) {
@@ -165,7 +162,7 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
                                              const PackedTaps& taps) {
   const uint16_t* from = job_of(d).previous.color[c];
   uint16_t* to = job_of(d).previous.color[c] + job_of(d).to_moved;
-  const int top = d.settings.top, pitch = d.pitch[c];
+  const int top = d.settings.top, pitch = d.pitch[c], row_bytes = 2 * pitch;
   const auto write = [&](int row, const int(&out)[kWide]) {
     if constexpr (kWide == 4)
       state_at<uint2>(to, pitch, x, row) =
@@ -185,8 +182,7 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
     return;
   }
   const int ex = eighths_of(v.x, d.per_x[c]), ey = eighths_of(v.y, d.per_y[c]);
-  const Taps ty = unpacked(taps[ey & (kEighths - 1)]);
-  const int tx = taps[ex & (kEighths - 1)];
+  const int tx = taps[ex & (kEighths - 1)], ty = taps[ey & (kEighths - 1)];
   // Rows are the same everywhere behind their ends, so kWide + 3 samples from a place near an end
   // are those of any place beyond it. The row is read in words of two samples.
   constexpr int kWords = (kWide + 5) / 2;
@@ -194,11 +190,13 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
   const int left = min(max(x + (ex >> 3) - 1, -(kWide + 2)), d.width[c] - 1);
   const int first = left & ~1, behind = 16 * (left & 1);
   const int upper = y + (ey >> 3) - 1, last = d.height[c] - 1;
-  int lines[4][kWide];
+  const auto* column = reinterpret_cast<const char*>(from + first);
+  int line[kWide] = {};
+  uint32_t lines[3][kWide];  // pairs of a line and the one below it
 #pragma unroll
   for (int r = 0; r < kHigh + 3; r++) {
-    const auto* row =
-        reinterpret_cast<const uint32_t*>(from + min(max(upper + r, 0), last) * pitch + first);
+    const auto* row = reinterpret_cast<const uint32_t*>(
+        column + (long long)min(max(upper + r, 0), last) * row_bytes);
     uint32_t in[kWords];
 #pragma unroll
     for (int i = 0; i < kWords; i++) in[i] = __ldg(row + i);
@@ -212,14 +210,16 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
       pairs[i] = i + 1 < kWide + 2 ? __funnelshift_r(pairs[i - 1], pairs[i + 1], 16)
                                    : __funnelshift_r(pairs[i - 1], in[kWords - 1] >> behind, 16);
 #pragma unroll
-    for (int i = 0; i < kWide; i++)
-      lines[r % 4][i] = interpolate_pairs(tx, pairs[i], pairs[i + 2], top);
+    for (int i = 0; i < kWide; i++) {
+      const int above = line[i];
+      line[i] = interpolate_pairs(tx, pairs[i], pairs[i + 2], top);
+      if (r > 0) lines[(r - 1) % 3][i] = pair_of(above, line[i]);
+    }
     if (r < 3) continue;
     int out[kWide];
 #pragma unroll
     for (int i = 0; i < kWide; i++)
-      out[i] = int(interpolate(ty, lines[(r + 1) % 4][i], lines[(r + 2) % 4][i],
-                               lines[(r + 3) % 4][i], lines[r % 4][i], top));
+      out[i] = interpolate_pairs(ty, lines[(r - 3) % 3][i], lines[(r - 1) % 3][i], top);
     write(y + r - 3, out);
   }
 }
@@ -278,28 +278,24 @@ __global__ __launch_bounds__(kThreads,
   if (threadIdx.x < kEighths) taps[threadIdx.x] = packed(taps_of(int(threadIdx.x)));
   const int tile = threadIdx.x / kTileThreads, thread = threadIdx.x % kTileThreads;
   const int tile_x = blockIdx.x * kMotionTiles + tile;
-  wait_for_previous();
-  // Before pass 1 waits, it reads only what this kernel does not change.
-  let_next_start();
   // Threads behind the last tile repeat its work, but write nothing.
   const int bx0 = min(tile_x, d.tiles_x - 1) * kTile, by0 = blockIdx.y * kTile;
   const int row = thread / kAcross, column = thread % kAcross;
   const int bx = bx0 + kEach * column, by = by0 + row;
-  // All loads are on their way before the first is used.
+  // The patches are compared before the field is there: the kernels that find it have waited for the
+  // frame and for the state.
   const uint4 first =
       state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by);
   const uint4 second =
       state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
   const uint2 p = state_at<const uint2>(job_of(d).previous.p, d.pitch_p, bx, by);
   const int i = bx / kPatch, j = by / kPatch;
-  const MotionVector own = field_at(d, i, j);
   const bool inside = (kRgb ? job_of(d).packed : job_of(d).whole) && bx0 + kTile <= d.blocks_x;
   const Means x = means_of_frame<kBytes, kRgb>(d, bx, by, inside);
   const Means t =
       means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
-  Won all = won_at(d, i, j, row % kPatch, own);
   __syncthreads();
   Sums sums = {};
 #pragma unroll
@@ -316,6 +312,11 @@ __global__ __launch_bounds__(kThreads,
   // The four lanes of a patch lie in one column.
   sums = sums + across(sums, kAcross);
   sums = sums + across(sums, 2 * kAcross);
+  wait_for_previous();
+  // Before pass 1 waits, it reads only what this kernel does not change.
+  let_next_start();
+  const MotionVector own = field_at(d, i, j);
+  Won all = won_at(d, i, j, row % kPatch, own);
   all = across(across(all, kAcross), 2 * kAcross);
   const bool is_patch = i < d.patches_x && j < d.patches_y;
   const bool is_first = row % kPatch == 0;

@@ -265,20 +265,18 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
 #pragma unroll
         for (int c = 0; c < 2; c++) {
           const DenoiseView& to = d.to[c0 + c];
-          store_two<kBytes>(d, to.data + (long long)y * to.stride + x * kBytes, v[2 * c],
+          store_two<kBytes>(d, moved_by(to.data + x * kBytes, y, to.stride), v[2 * c],
                             v[2 * c + 1]);
         }
         return;
       }
       const bool swapped = d.to[c0 + 1].data < d.to[c0].data;
       const DenoiseView& to = d.to[swapped ? c0 + 1 : c0];
-      store_four<kBytes>(d, to.data + (long long)y * to.stride + 2 * x * kBytes,
-                         swapped ? v[2] : v[0], swapped ? v[0] : v[2], swapped ? v[3] : v[1],
-                         swapped ? v[1] : v[3]);
+      store_four<kBytes>(d, moved_by(to.data + 2 * x * kBytes, y, to.stride), swapped ? v[2] : v[0],
+                         swapped ? v[0] : v[2], swapped ? v[3] : v[1], swapped ? v[1] : v[3]);
     } else {
       const DenoiseView& to = d.to[c0];
-      store_four<kBytes>(d, to.data + (long long)y * to.stride + x * kBytes, v[0], v[1], v[2],
-                         v[3]);
+      store_four<kBytes>(d, moved_by(to.data + x * kBytes, y, to.stride), v[0], v[1], v[2], v[3]);
     }
     return;
   }
@@ -316,7 +314,7 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
     for (int i = 0; i < kWords; i++) above.t[2][i] = now.t[1][i];
   }
   const int end = last_turn(y0, rows, d.to[c0].height);
-#pragma unroll 1
+#pragma unroll 2
   for (int y = y0; y <= end; y += 2) {
     // A turn makes the lines of the groups above its rows. It writes rows that lie between these
     // lines and the previous ones.
@@ -589,7 +587,8 @@ __device__ __forceinline__ void filter_rgb(const Denoise& d, const float (*facto
 struct Frame {};
 struct Rgb {};
 template <int kBytes, class S>
-__global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
+__global__ __launch_bounds__(kThreads,
+                             std::is_same<S, Rgb>::value ? 6 : 4) void output(const Denoise d) {
   VF_SHARED(float[3][kLevels], factors);
   let_next_start();
   int block = int(blockIdx.x);

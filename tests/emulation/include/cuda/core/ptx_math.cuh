@@ -22,6 +22,10 @@ inline int dp2a_hi(uint32_t a, int b, int sum) {
   return dp2a_lo(a, b >> 16, sum);
 }
 
+inline uint8_t* moved_by(uint8_t* at, int rows, int stride) {
+  return at + int64_t(rows) * stride;
+}
+
 inline int clamp_to(int v, int top) {
   return v < 0 ? 0 : v > top ? top : v;
 }

@@ -70,9 +70,9 @@ struct MotionPicture {
   ptrdiff_t stride[3] = {};
 };
 
-// Two pictures whose motion is found, by the numbers under which a plan reads them, and the place of
-// the result: motion_blocks(width) vectors in each of motion_blocks(height) rows, which are `stride`
-// bytes apart (a multiple of 8).
+// Two pictures whose motion is found, by the numbers under which a plan reads them, and the place
+// of the result: motion_blocks(width) vectors in each of motion_blocks(height) rows, which are
+// `stride` bytes apart (a multiple of 8).
 struct MotionPair {
   int picture = 0, before = 0;
   MotionVector* field = nullptr;

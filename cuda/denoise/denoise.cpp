@@ -6,14 +6,15 @@
 //   denoise_output                 applies the spatial filter; three blocks make the next model
 //
 // Frames whose chroma is not of half the size need a launch of denoise_output per component, except
-// for RGB. A first frame has other launches for its model. Each launch may start before the previous one is done, and waits before it
-// needs its results. By then denoise_update has read the frame, and denoise_output has made its
-// tables.
+// for RGB. The first frame's state is made by denoise_update alone, and its model by two other
+// launches. Each launch may start before the previous one is done, and waits before it needs its
+// results. By then denoise_motion has compared the frame with the state, denoise_update has read
+// the frame, and denoise_output has made its tables.
 //
-// With later frames (look-ahead), denoise_first makes a state of the last of them. The launches from
-// motion_read to denoise_update add the others to it, back to this frame. The first of them also add
-// this frame to the state of the frames before: two jobs share the launches. The last denoise_update
-// merges both states, and denoise_output filters the result.
+// With later frames (look-ahead), denoise_update makes a state of the last of them. The launches up
+// to denoise_update add the others to it, back to this frame. The first of these launches also add
+// this frame to the state of the frames before: both jobs share them. The last denoise_update
+// merges the two states, and denoise_output filters the result.
 //
 // Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
 // take turns as well. A third set holds the compensated state. The host never waits: it reads the
@@ -87,7 +88,7 @@ class CudaDenoise final : public DenoisePlan {
     const size_t cells = size_t(t.blocks_x / 4) * size_t(t.blocks_y / 4) + 1;
     VF_TRY(cuda_.allocate(Memory::device, sizeof(uint32_t) * cells, &cells_));
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
-    VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
+    VF_TRY(cuda_.allocate(Memory::device, kHistograms * sizeof(DenoiseHistograms), &histograms_));
     if (t.params.look_ahead) {
       VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &later_state_));
       VF_CUDA(cudaMemsetAsync(later_state_.data(), 0, later_state_.size(), cuda_.cuda_stream()));
@@ -249,7 +250,7 @@ class CudaDenoise final : public DenoisePlan {
     set_frame(src, &job);
     set_state(state_, turn_, &job);
     job.cells = cells_.as<uint32_t>();
-    job.histograms = histograms_.as<Histograms>();
+    job.histograms = histograms_.as<DenoiseHistograms>();
     // This frame uses `model` and makes `next`.
     d_.model = models_.as<Model>() + turn_;
     d_.next = models_.as<Model>() + 1 - turn_;
@@ -299,9 +300,9 @@ class CudaDenoise final : public DenoisePlan {
     Step steps[2];
     int count = 0;
     if (!fresh_) steps[count++] = {own, &src, kFrame, kState, true};
-    if (!later.count && count) VF_TRY(add(steps, count, bytes));
+    if (!later.count) return count ? add(steps, count, bytes) : Status();
     DenoiseJob job = memory_of(1);
-    for (int i = later.count - 1; later.count && i >= -1; i--) {
+    for (int i = later.count - 1; i >= -1; i--) {
       const Image& frame = i < 0 ? src : later.frame[i];
       set_frame(frame, &job);
       set_state(later_state_, i & 1, &job);
@@ -315,7 +316,7 @@ class CudaDenoise final : public DenoisePlan {
       count = 0;
     }
     d_.job[0] = own;
-    if (later.count) d_.job[0].current = job.current;
+    d_.job[0].current = job.current;
     return {};
   }
 
@@ -339,7 +340,10 @@ class CudaDenoise final : public DenoisePlan {
   Status start_state(const DenoiseJob& job, int bytes) {
     d_.job[0] = job;
     d_.job[0].previous = {};
-    return start_update(1, bytes);
+    d_.job[0].histograms = nullptr;
+    VF_TRY(start_update(1, bytes));
+    d_.job[0] = job;
+    return {};
   }
 
   Status start_update(int jobs, int bytes) {

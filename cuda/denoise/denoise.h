@@ -23,6 +23,11 @@ struct DenoiseState {
   uint16_t* p = nullptr;
 };
 
+// Blocks of denoise_update count in one of several copies of the histograms, because most cells
+// count in few bins. The next model takes their sums.
+constexpr int kHistograms = 4;
+struct alignas(16) DenoiseHistograms : denoise::Histograms {};
+
 // A frame, and the state that it is added to.
 struct DenoiseJob {
   DenoiseView from[3];
@@ -30,12 +35,12 @@ struct DenoiseJob {
   // For the last one of the later frames' chain: the state of the frames before. The new state is
   // merged with it.
   DenoiseState before;
-  // Offset in samples from `previous` to its compensated copy, which holds only patches that change.
+  // Offset in samples from `previous` to its compensated copy, which has only patches that change.
   long long to_moved = 0;
   MotionVector* field = nullptr;  // where each patch was in the previous state
   uint8_t* motions = nullptr;     // for each patch: kDenoiseChanges, kDenoiseRestless
   uint32_t* cells = nullptr;      // the sum of samples of each cell of luma, in the previous frame
-  denoise::Histograms* histograms = nullptr;  // null if the frame does not count for the model
+  DenoiseHistograms* histograms = nullptr;  // null if the frame does not count for the model
   // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
   // to four pixels.
   bool packed = false;
@@ -47,8 +52,8 @@ struct DenoiseJob {
 // for whole tiles. The first and last sample of each row are repeated kDenoiseBorder times before
 // and behind it.
 struct Denoise {
-  // One launch of denoise_motion and one of denoise_update take up to two jobs that do not depend on
-  // each other, by blockIdx.z. The other kernels take the first job.
+  // A launch of denoise_motion or denoise_update takes up to two jobs that do not depend on each
+  // other, by blockIdx.z. The other kernels take the first job.
   DenoiseJob job[2];
   DenoiseView to[3];
   int colors = 3, depth = 8, shift = 0;
@@ -62,8 +67,8 @@ struct Denoise {
   const denoise::Model* model = nullptr;
   denoise::Model* next = nullptr;
   float* level = nullptr;  // pinned: luma's variance, for the host
-  // True where a lane may write its samples of `to` with one instruction. [1] stands for UV. For RGB,
-  // [0] tells that a pixel has four bytes, of which the fourth one is copied.
+  // True where a lane may write its samples of `to` with one instruction. [1] stands for UV. For
+  // RGB, [0] tells that a pixel has four bytes, of which the fourth one is copied.
   bool wide[3] = {};
   // For denoise_output:
   bool learns = false;          // its first blocks make the next model
@@ -96,7 +101,8 @@ DenoiseKernel denoise_motion(int bytes, bool rgb);
 constexpr int kMotionTiles = 4;  // tiles per thread block of denoise_motion
 constexpr int kMotionThreads = 64 * kMotionTiles;
 
-// Pass 1. Without a previous state, it makes one from the frame alone. A block has chroma_x by chroma_y samples of each chroma component. Both are 0 for gray.
+// Pass 1. Without a previous state, it makes one from the frame alone. A block has chroma_x by
+// chroma_y samples of each chroma component. Both are 0 for gray.
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast);
 // Pass 2. denoise_output filters a component with block_x by block_y samples in a block.
 // denoise_output_frame filters chroma and then luma of a 4:2:0 frame in one launch.

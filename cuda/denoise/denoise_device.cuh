@@ -46,15 +46,17 @@ __device__ __forceinline__ T& state_at(const uint16_t* plane, int pitch, int x, 
   return *reinterpret_cast<T*>(const_cast<uint16_t*>(plane) + (y * pitch + x));
 }
 
-// These repeat the first and the last of the `width` samples in a row of the state.
+// Repeats the first and the last of the `width` samples in a row of the state.
 __device__ __forceinline__ void repeat_first(uint16_t* row) {
-#pragma unroll
-  for (int i = 1; i <= kDenoiseBorder; i++) row[-i] = row[0];
+  const uint32_t pair = row[0] * 0x10001u;
+  *reinterpret_cast<uint4*>(row - kDenoiseBorder) = make_uint4(pair, pair, pair, pair);
 }
 __device__ __forceinline__ void repeat_last(uint16_t* row, int width) {
+  const uint16_t last = row[width - 1];
 #pragma unroll
-  for (int i = 0; i < kDenoiseBorder; i++) row[width + i] = row[width - 1];
+  for (int i = 0; i < kDenoiseBorder; i++) row[width + i] = last;
 }
+static_assert(kDenoiseBorder == 8);
 
 template <int kBytes>
 __device__ __forceinline__ void store_sample(const Denoise& d, int c, int x, int y, int code) {

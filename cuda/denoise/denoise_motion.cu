@@ -282,8 +282,8 @@ __global__ __launch_bounds__(kThreads,
   const int bx0 = min(tile_x, d.tiles_x - 1) * kTile, by0 = blockIdx.y * kTile;
   const int row = thread / kAcross, column = thread % kAcross;
   const int bx = bx0 + kEach * column, by = by0 + row;
-  // The patches are compared before the field is there: the kernels that find it have waited for the
-  // frame and for the state.
+  // The patches are compared before the field is there: the kernels that find it have waited for
+  // the frame and for the state before they let the next one start.
   const uint4 first =
       state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by);
   const uint4 second =

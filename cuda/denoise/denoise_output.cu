@@ -6,7 +6,8 @@
 // samples are summed as halves of a word. Lines are interpolated along the row first, then between
 // two rows of groups. Shared memory holds only tables of 32 levels. All sums are of integers, so
 // the division into strips and lanes does not change the result. Windows see the edges replicated,
-// as the state stores them in memory.
+// as the state stores them in memory. For RGB, warps of a block filter Y, Co and Cg of one strip,
+// and the fourth warp makes RGB of their values, which go through shared memory.
 // Traffic: a luma sample of NV12 takes 3 B of T and 0.5 B of p in and 1.5 B out, in total 5 B.
 // The first thread blocks do not filter. They make the next model from the statistics while the
 // others filter: each warp takes two bins of luma, and one thread does the rest.
@@ -286,8 +287,8 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
       store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
 }
 
-// Returns the last turn of a strip. A turn y takes rows y and y + 1, and completes the two rows from
-// row y - 3 on.
+// Returns the last turn of a strip. A turn y takes rows y and y + 1, and completes rows y - 3 and
+// y - 2.
 __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
   return min(y0 + rows, out_height + 2);
 }
@@ -387,12 +388,20 @@ __device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool w
 
 constexpr int kEach = kVarianceBins / 32;  // bins of a histogram per lane
 
-// Returns a lane's counts, and clears them in memory for the next frame.
+// Returns a lane's counts, and clears them in memory for the next frame. `histogram` is in the
+// first copy.
 __device__ __forceinline__ uint4 take(uint32_t* histogram) {
+  constexpr int kStep = sizeof(DenoiseHistograms) / sizeof(uint4);
   uint4* at = reinterpret_cast<uint4*>(histogram) + (threadIdx.x & 31);
-  const uint4 v = *at;
-  *at = make_uint4(0, 0, 0, 0);
-  return v;
+  uint4 v[kHistograms], sum = make_uint4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = 0; i < kHistograms; i++) v[i] = at[i * kStep];
+#pragma unroll
+  for (int i = 0; i < kHistograms; i++) {
+    at[i * kStep] = make_uint4(0, 0, 0, 0);
+    sum = make_uint4(sum.x + v[i].x, sum.y + v[i].y, sum.z + v[i].z, sum.w + v[i].w);
+  }
+  return sum;
 }
 __device__ __forceinline__ uint32_t total_of(uint32_t v) {
 #pragma unroll
@@ -474,13 +483,21 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
     if (lane < kRatioBins / kEach) ratio = take(d.job[0].histograms->ratio[c]);
     const uint32_t total = total_of(ratio);
     const Ranked value = ranked(ratio, rank_of(total, kRatioQuantile), kRatioBase);
+    uint32_t flat = 0, repeated = 0;
+    if (lane < kHistograms) {
+      DenoiseHistograms& h = d.job[0].histograms[lane];
+      flat = h.flat[c];
+      h.flat[c] = 0;
+      repeated = h.repeated[c];
+      h.repeated[c] = 0;
+    }
+    flat = total_of(flat);
+    repeated = total_of(repeated);
     if (lane == 0) {
       votes.ratio = value.value;
       votes.ratios = total;
-      votes.flat = d.job[0].histograms->flat[c];
-      d.job[0].histograms->flat[c] = 0;
-      votes.repeated = d.job[0].histograms->repeated[c];
-      d.job[0].histograms->repeated[c] = 0;
+      votes.flat = flat;
+      votes.repeated = repeated;
     }
   }
   __syncthreads();

@@ -5,7 +5,9 @@
 // round it, go through shared memory for their sums over 3 x 3. Statistics are sums of integers
 // over cells of 8 x 8 samples. They are added in registers, then by shuffles, then in shared
 // memory, where a cell of luma has a part from each of two warps. A thread per cell enters them
-// into the histograms by global reductions.
+// into the histograms by global reductions. Two jobs may share the launch. A job without a previous
+// state only makes a state of its frame. The last job of a look-ahead merges its new state with
+// that of the frames before. Jobs of later frames count nothing.
 // Traffic: a luma sample of NV12 takes 1.5 B in, and 3 B of T and 0.5 B of p in and out, in total
 // 8.5 B. A tile has 64 x 16 blocks and 256 threads.
 // The latency of the loads limits the speed. Few rows per warp take few registers, so that many
@@ -287,28 +289,51 @@ __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
               pack_block(gain[1], level_of_block(out.luma_sum(1))));
 }
 
-// Repeats the ends of the tile's rows, which its threads have written.
+// Repeats the ends of the tile's rows, which its threads write. A thread takes a row of a plane.
 template <int kX, int kY>
 __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) {
+  constexpr int kLuma = 2 * kTileY, kChroma = Chroma<kX, kY>::colors * kY * kTileY;
+  static_assert(kLuma + kChroma + kTileY <= kThreads);
   const bool first = bx0 == 0, last = bx0 + kTileX >= d.blocks_x;
   if (!first && !last) return;
-  const auto repeat = [&](uint16_t* plane, int pitch, int width, int row) {
-    if (first) repeat_first(plane + row * pitch);
-    if (last) repeat_last(plane + row * pitch, width);
-  };
-  const int end = min(by0 + kTileY, d.blocks_y);
-  for (int i = 2 * by0 + int(threadIdx.x); i < 2 * end; i += kThreads)
-    repeat(job_of(d).current.color[0], d.pitch[0], d.width[0], i);
-  for (int c = 1; c <= Chroma<kX, kY>::colors; c++)
-    for (int i = kY * by0 + int(threadIdx.x); i < kY * end; i += kThreads)
-      repeat(job_of(d).current.color[c], d.pitch[c], d.width[c], i);
-  for (int i = by0 + int(threadIdx.x); i < end; i += kThreads)
-    repeat(job_of(d).current.p, d.pitch_p, d.blocks_x, i);
+  __syncthreads();
+  const DenoiseState& to = job_of(d).current;
+  uint16_t* plane = to.color[0];
+  int row = int(threadIdx.x), per_block = 2, pitch = d.pitch[0], width = d.width[0];
+  if (row >= kLuma + kChroma) {
+    row -= kLuma + kChroma;
+    plane = to.p;
+    per_block = 1;
+    pitch = d.pitch_p;
+    width = d.blocks_x;
+    if (row >= kTileY) return;
+  } else if (row >= kLuma) {
+    row -= kLuma;
+    plane = to.color[row < kChroma / 2 ? 1 : 2];
+    if (row >= kChroma / 2) row -= kChroma / 2;
+    per_block = kY;
+    pitch = d.pitch[1];
+    width = d.width[1];
+  }
+  row += per_block * by0;
+  if (row >= per_block * d.blocks_y) return;
+  plane += row * pitch;
+  if (first) repeat_first(plane);
+  if (last) repeat_last(plane, width);
+}
+
+// Returns the place in memory of the sum of a cell of luma, or null if the tile has no such cell.
+__device__ __forceinline__ uint32_t* cell_at(const Denoise& d, int bx0, int by0, int cell) {
+  const int x = bx0 / 4 + cell % (kTileX / 4), y = by0 / 4 + cell / (kTileX / 4);
+  const int wide = d.blocks_x / 4, high = d.blocks_y / 4;
+  return cell < kCells && x < wide && y < high ? job_of(d).cells + (y * wide + x) : nullptr;
 }
 
 // Counts the tile's cells in the histograms. A thread takes a cell of luma or cells of chroma.
+// `before` is the sum of the thread's cell of luma in the frame before.
 template <int kX, int kY>
-__device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
+__device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, uint32_t before,
+                                            const Noise* noise,
                                             const uint32_t (&sums)[kSums<kX, kY>][kParts][kCells]) {
   constexpr int colors = 1 + Chroma<kX, kY>::colors;
   const auto sum_of = [&](int what, int cell) {
@@ -317,6 +342,7 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
     for (int i = 0; i < kParts; i++) sum += sums[what][i][cell];
     return sum;
   };
+  Histograms& histograms = job_of(d).histograms[(blockIdx.x + blockIdx.y) % kHistograms];
   const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
   const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
     const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
@@ -339,19 +365,19 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
     const int parts = wide * high;
     if (c == 0) {
       const uint32_t samples = sum_of(3 * colors + 3, i);
-      uint32_t& previous = job_of(d).cells[(by0 / 4 + cy) * (d.blocks_x / 4) + bx0 / 4 + cx];
-      if (samples == previous)
-        for (uint32_t& n : job_of(d).histograms->repeated) add(&n);
+      if (samples == before)
+        for (uint32_t& n : histograms.repeated) add(&n);
       else
-        previous = samples;
+        *cell_at(d, bx0, by0, i) = samples;
     }
-    count_cell(job_of(d).histograms, d.model->noise[c], c,
+    count_cell(&histograms, noise[c], c,
                luma_bin(light, parts == 1   ? 0
                                : parts == 2 ? 1
                                             : 2),
                of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
   };
-  for (int i = threadIdx.x; i < kCells; i += kThreads) count(i, 0, 4, 4);
+  static_assert(kCells <= kThreads);
+  if (threadIdx.x < kCells) count(int(threadIdx.x), 0, 4, 4);
   if constexpr (colors == 3) {
     constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
     constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
@@ -399,8 +425,6 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
         motion_factor(d.model->noise[c], d.settings, c, level);
   }
   wait_for_previous();
-  // Before pass 2 waits, it reads only the model.
-  let_next_start();
   const uint32_t motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
   const uint32_t ring_motion = motion_at(d, ring.x, ring.y);
   const auto offset = [&](uint32_t flags) {
@@ -520,6 +544,8 @@ __global__ __launch_bounds__(kThreads,
                              kX* kY < 2 ? 4 : 2) void update(const __grid_constant__ Denoise d) {
   constexpr int kinds = kSums<kX, kY>;
   VF_SHARED(uint32_t[kinds][kParts][kCells], sums);
+  constexpr int colors = 1 + Chroma<kX, kY>::colors;
+  VF_SHARED(Noise[colors], noise);
   const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
   const int bx = bx0 + 2 * int(threadIdx.x & 31), by = by0 + kRows * int(threadIdx.x >> 5);
   const Ring ring = ring_of(d, bx0, by0);
@@ -528,12 +554,20 @@ __global__ __launch_bounds__(kThreads,
   // before the first result is used. A launch without a previous state may be the first one of a
   // frame, so it waits at once.
   const bool is_first = job_of(d).previous.p == nullptr;
-  if (is_first) {
-    wait_for_previous();
-    let_next_start();
-  }
+  if (is_first) wait_for_previous();
   Input<kX, kY> in;
   read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring.x, ring.y, in);
+  const bool counts = job_of(d).histograms != nullptr;
+  uint32_t before = 0;
+  if (counts) {
+    const uint32_t* cell = cell_at(d, bx0, by0, int(threadIdx.x));
+    if (cell) before = *cell;
+    constexpr int kWords = colors * int(sizeof(Noise) / sizeof(uint32_t));
+    static_assert(kWords <= kThreads);
+    if (threadIdx.x < kWords)
+      reinterpret_cast<uint32_t*>(noise)[threadIdx.x] =
+          reinterpret_cast<const uint32_t*>(d.model->noise)[threadIdx.x];
+  }
   int gain[kRows][2];
   if (is_first) {
 #pragma unroll
@@ -549,8 +583,7 @@ __global__ __launch_bounds__(kThreads,
     if (bx < d.blocks_x && by + r < d.blocks_y) write_row(d, bx, by + r, in.x[r], in.t[r], gain[r]);
 
   // The sums are complete since the barrier.
-  if (job_of(d).histograms) count_cells<kX, kY>(d, bx0, by0, sums);
-  __syncthreads();
+  if (counts) count_cells<kX, kY>(d, bx0, by0, before, noise, sums);
   repeat_ends<kX, kY>(d, bx0, by0);
 }
 

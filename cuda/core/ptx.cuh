@@ -81,6 +81,18 @@ __device__ __forceinline__ void load_matrices(uint32_t at, uint32_t (&v)[4]) {
                : "memory");
 }
 
+// ---- registers ---------------------------------------------------------------------------------
+
+// Make the compiler keep a value in a register, where it would compute it again for each use.
+__device__ __forceinline__ uint32_t kept(uint32_t v) {
+  asm volatile("mov.b32 %0, %0;" : "+r"(v));
+  return v;
+}
+__device__ __forceinline__ int64_t kept(int64_t v) {
+  asm volatile("mov.b64 %0, %0;" : "+l"(v));
+  return v;
+}
+
 // ---- copies from global to shared memory that arrive later -------------------------------------
 // They need compute capability 8.0. Below it, they are done at once. A thread sees its own copies
 // after it waited for them.
@@ -119,6 +131,10 @@ __device__ __forceinline__ void copy_async(uint32_t* to, const uint8_t* from, bo
 #else
   *to = take ? *reinterpret_cast<const uint32_t*>(from) : 0;
 #endif
+}
+// Brings the line of an address to L2. It returns no data, so the line may still be written to.
+__device__ __forceinline__ void prefetch(const uint8_t* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 // Makes a group of the copies since the last one.
 __device__ __forceinline__ void commit_copies() {

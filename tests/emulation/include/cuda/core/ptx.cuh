@@ -92,6 +92,11 @@ inline void load_matrices(uint32_t at, uint32_t (&v)[4]) {
 
 // ---- copies from global to shared memory that arrive later -------------------------------------
 
+template <class T>
+T kept(T v) {
+  return v;
+}
+
 inline void copy_async(uint32_t to, const uint8_t* from) {
   emulation::copy_later(&shared_at<uint4>(to), reinterpret_cast<const uint4*>(from), 16, 0);
 }
@@ -105,6 +110,7 @@ inline void copy_async(uint4* to, const uint4* from) {
 inline void copy_async(uint32_t* to, const uint8_t* from, bool take) {
   emulation::copy_later(to, from, take ? 4 : 0, take ? 0 : 4);
 }
+inline void prefetch(const uint8_t*) {}
 inline void commit_copies() {
   emulation::commit_copies();
 }

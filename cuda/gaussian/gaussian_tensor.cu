@@ -160,6 +160,7 @@ Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, De
       p.keeps = true;
     }
   }
+  p.plain_bytes = p.keeps ? 0 : p.row_bytes;
 
   std::vector<uint32_t> fragments;
   double sums[2];
@@ -230,6 +231,7 @@ class TensorPass final : public PlanePass {
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     Params p = with_view(p_, view);
     p.overlaps = overlaps_previous;
+    p.early = starts_early_;
     return launch("gaussian tensor", kernel_.function,
                   {grid_, 32 * kBlockWarps, size_t(kernel_.shared), starts_early_},
                   queue.cuda_stream(), p);

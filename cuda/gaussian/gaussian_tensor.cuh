@@ -26,8 +26,8 @@
 //
 // Tile: a block is kBlockWarps * 64 bytes wide (48 instead of 64 for three channels, 128 for pixels
 // of 8 bytes, 32 for long kernels of 16-bit gray) and goes down 16 rows per step. Its window of
-// kChunks chunks of 16 blurred rows stays in registers. All blocks are resident at once and share
-// the plane evenly.
+// kChunks chunks of 16 blurred rows stays in registers, as rows or as vertical sums that later rows
+// are added to. All blocks are resident at once and share the plane evenly.
 //
 // Borders: for rows outside the frame, a block loads the rows that the border shows. For columns
 // outside, the blocks at the edges fill in shared memory.
@@ -72,11 +72,13 @@ struct Params {
   // 12 bytes, or every 8 for pixels of 8 bytes.
   uint32_t outside[3], keep[3];
   bool keeps;
+  int plain_bytes;  // of a row, that are written without a look at `keep`: all or none
   // Only for u16: the number of low bits that stay zero, and a mask of the valid bits of two
   // components (bits10: after the shift; bits16: in their low bytes).
   int shift;
   uint32_t mask;
   bool overlaps;  // the previous launch, of another plane
+  bool early;     // whether blocks may start before the previous launch is done
 };
 
 // Returns the position of the i-th of 16 rows, pixels or k indices. Lane t holds k = 2t, 2t+1,
@@ -246,25 +248,33 @@ __device__ __forceinline__ uint4 packed(const uint32_t (&v)[4][4]) {
   return pixels;
 }
 
-// Stores half `h` of a warp's tile in shared memory at `to`. Each lane has four codes of each sum,
-// and rows are kPitch bytes apart.
-template <Depth kDepth, int kChannels, int kPitch, int kSums>
-__device__ __forceinline__ void put(uint32_t to, int h, int lane, const uint32_t (&v)[kSums][4],
-                                    const Params& p) {
-  const int t = lane & 3;
-  const uint32_t row = to + ((lane >> 2) + 8 * h) * kPitch;
+// Return where a lane's part of half a tile lies in shared memory: the pixels of its first sum, and
+// the row of its matrix for store_matrices().
+template <int kPixelBytes>
+__device__ __forceinline__ int pixels_of_lane(int lane, int pitch) {
+  return (lane >> 2) * pitch + (lane & 3) * 4 * kPixelBytes;
+}
+__device__ __forceinline__ int matrix_of_lane(int lane, int pitch) {
+  return (lane & 7) * pitch + (lane >> 3) * 16;
+}
+
+// Stores half of a warp's tile in shared memory. Each lane has four codes of each sum. `row` and
+// `matrix` are where pixels_of_lane() and matrix_of_lane() point to.
+template <Depth kDepth, int kChannels, int kSums>
+__device__ __forceinline__ void put(uint32_t row, [[maybe_unused]] uint32_t matrix,
+                                    const uint32_t (&v)[kSums][4], const Params& p) {
   const auto pair = [&](uint32_t a, uint32_t b) { return __byte_perm(a, b, 0x5410) << p.shift; };
   if constexpr (kDepth != Depth::bits8 && kChannels == 1) {
 #pragma unroll
     for (int u = 0; u < kSums; u++)
-      store64(row + 32 * u + 8 * t, pair(v[u][0], v[u][1]), pair(v[u][2], v[u][3]));
+      store64(row + 32 * u, pair(v[u][0], v[u][1]), pair(v[u][2], v[u][3]));
   } else if constexpr (kDepth != Depth::bits8 && kChannels == 2) {
-    store128(row + 16 * t, make_uint4(pair(v[0][0], v[1][0]), pair(v[0][1], v[1][1]),
-                                      pair(v[0][2], v[1][2]), pair(v[0][3], v[1][3])));
+    store128(row, make_uint4(pair(v[0][0], v[1][0]), pair(v[0][1], v[1][1]), pair(v[0][2], v[1][2]),
+                             pair(v[0][3], v[1][3])));
   } else if constexpr (kDepth != Depth::bits8) {
 #pragma unroll
     for (int e = 0; e < 4; e += 2)
-      store128(row + 32 * t + 8 * e,
+      store128(row + 8 * e,
                make_uint4(pair(v[0][e], v[1][e]), pair(v[2][e], v[3][e]),
                           pair(v[0][e + 1], v[1][e + 1]), pair(v[2][e + 1], v[3][e + 1])));
   } else if constexpr (kChannels == 1) {
@@ -272,24 +282,23 @@ __device__ __forceinline__ void put(uint32_t to, int h, int lane, const uint32_t
 #pragma unroll
     for (int u = 0; u < 4; u++) words[u] = low_bytes(v[u][0], v[u][1], v[u][2], v[u][3]);
 #if __CUDA_ARCH__ >= 900
-    store_matrices(to + ((lane & 7) + 8 * h) * kPitch + (lane >> 3) * 16, words);
+    store_matrices(matrix, words);
 #else
 #pragma unroll
-    for (int u = 0; u < 4; u++) store32(row + 16 * u + 4 * t, words[u]);
+    for (int u = 0; u < 4; u++) store32(row + 16 * u, words[u]);
 #endif
   } else if constexpr (kChannels == 2) {
 #pragma unroll
     for (int u = 0; u < 2; u++) {
       const auto &a = v[2 * u], &b = v[2 * u + 1];
-      store64(row + 32 * u + 8 * t, low_bytes(a[0], b[0], a[1], b[1]),
-              low_bytes(a[2], b[2], a[3], b[3]));
+      store64(row + 32 * u, low_bytes(a[0], b[0], a[1], b[1]), low_bytes(a[2], b[2], a[3], b[3]));
     }
   } else if constexpr (kChannels == 3) {
-    store32(row + 12 * t, low_bytes(v[0][0], v[1][0], v[2][0], v[0][1]));
-    store32(row + 12 * t + 4, low_bytes(v[1][1], v[2][1], v[0][2], v[1][2]));
-    store32(row + 12 * t + 8, low_bytes(v[2][2], v[0][3], v[1][3], v[2][3]));
+    store32(row, low_bytes(v[0][0], v[1][0], v[2][0], v[0][1]));
+    store32(row + 4, low_bytes(v[1][1], v[2][1], v[0][2], v[1][2]));
+    store32(row + 8, low_bytes(v[2][2], v[0][3], v[1][3], v[2][3]));
   } else {
-    store128(row + 16 * t, packed(v));
+    store128(row, packed(v));
   }
 }
 
@@ -379,8 +388,11 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
 #if __CUDA_ARCH__ >= 800
   using T = Tile<kDepth, kChannels, kChunks>;
   constexpr int kParts = T::kParts;
-  // Starting a chain with multiply_first saves setting the sums, if enough registers are left.
+  // Starting a chain with multiply_first saves setting the sums, and keeping addresses saves
+  // computing them, if enough registers are left.
   constexpr bool kFirst = kChunks < 5;
+  const auto keep = [](auto v) { return kFirst ? kept(v) : v; };
+  constexpr int kAhead = T::kStages - 1;    // chunks that are loaded at the start
   constexpr int kPerRow = kBlockWarps * 2;  // threads that load or store one row
   constexpr int kVectors = T::kWidth / 16, kHaloVectors = T::kHalo / 16;
   VF_DYNAMIC_SHARED(128, uint8_t, shared);
@@ -406,51 +418,63 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
   } else {
     start[0] = p.start;
   }
-  const float zero[4] = {};
+  float zero[2][4] = {};
 
   TileScheduler tiles(p.partition, block), load = tiles;
-  // The next load of this thread: its row, and its address in the row.
-  int load_row, load_chunk = 0;
+  // The next load: its first row, and this thread's address in it, as if rows outside existed.
+  int load_y, load_chunk = 0;
   bool load_inside;
-  const uint8_t* load_from;
+  const uint8_t* load_at;
   uint32_t load_stage = 0;  // where in the ring
   const auto begin_load = [&] {
     const int x = load.column * T::kWidth;
-    load_row = kRows * load.first + permuted(slot) - T::kReach;
+    load_y = kRows * load.first - T::kReach;
     load_inside = x >= T::kHalo && p.row_bytes - x >= T::kWidth + T::kHalo;
-    load_from = p.src + x + 16 * vector;
+    load_at = p.src + int64_t(load_y + permuted(slot)) * p.src_stride + (x + 16 * vector);
   };
   begin_load();
-  // The work above does not need the frame. The next launch may start only after this wait, because
-  // another plane's kernel does not wait itself.
+  // The work above does not need the frame. Its first rows are brought to L2 meanwhile.
+  constexpr int kEach = T::kWidth + 2 * T::kHalo <= 64 * kPerRow ? 64 : 128;  // bytes
+  const int byte = load.column * T::kWidth - T::kHalo + kEach * vector;
+  if (p.early && load.count > 0 && kEach * vector < T::kWidth + 2 * T::kHalo)
+#pragma unroll
+    for (int c = 0; c < kAhead; c++) {
+      const int y = kRows * (load.first + c) - T::kReach + slot;
+      if (unsigned(y) < unsigned(p.height) && unsigned(byte) < unsigned(p.row_bytes))
+        prefetch(p.src + int64_t(y) * p.src_stride + byte);
+    }
+  // The next launch may start only after this wait, because another plane's kernel does not wait
+  // itself.
   if (!p.overlaps) wait_for_previous();
   let_next_start();
-  const uint32_t load_to = base + slot * T::kPitch + T::kHalo + 16 * vector;
+  const uint32_t load_to = keep(base + slot * T::kPitch + T::kHalo + 16 * vector);
   // Starts loading the next chunk of the current part, if there is one. It makes one group of
   // copies in both cases.
   const auto produce = [&] {
     if (load.count > 0) {
-      const int y = border_index(load_row, p.height, p.border);
       const uint32_t to = load_to + load_stage;
-      const uint8_t* from = load_from + int64_t(y) * p.src_stride;
-      if (y >= 0 && load_inside) {
+      if (load_inside && load_y >= 0 && load_y + kRows <= p.height) {
 #pragma unroll
         for (int k = 0; k < kVectors; k += kPerRow)
           if (kVectors % kPerRow == 0 || vector + k < kVectors)
-            copy_async(to + 16 * k, from + 16 * k);
+            copy_async(to + 16 * k, load_at + 16 * k);
 #pragma unroll
         for (int k = 0; k < 2 * kHaloVectors; k += kPerRow) {
           // Left of the tile, then right of it.
           const int v = vector + k;
           const int at = 16 * k + (v < kHaloVectors ? -T::kHalo : T::kWidth - T::kHalo);
-          if (v < 2 * kHaloVectors) copy_async(to + at, from + at);
+          if (v < 2 * kHaloVectors) copy_async(to + at, load_at + at);
         }
       } else {  // at the frame's edges
+        const int row = load_y + permuted(slot), y = border_index(row, p.height, p.border);
+        const uint8_t* from = load_at + int64_t(y - row) * p.src_stride;
         const int x = load.column * T::kWidth, room = p.row_bytes - x;
 #pragma unroll 1
         for (int k = 0; k < kVectors + 2 * kHaloVectors - vector; k += kPerRow) {
           const int at = 16 * k - T::kHalo, v = at + 16 * vector;  // from the tile's start
-          if (y < 0) {
+          if (y >= 0 && x + v >= 0 && v + 16 <= room) {
+            copy_async(to + at, from + at);
+          } else if (y < 0) {
             // 768 is a multiple of 12 and of 8, and at least as large as the halo.
             const int word = (x + v + 768) / 4;
             store128(
@@ -459,18 +483,19 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
                            p.outside[(word + 2) % T::kPeriod], p.outside[(word + 3) % T::kPeriod]));
           } else if (x + v < 0 || v >= room) {
             continue;
-          } else if (y == p.height - 1 && v + 16 > room) {
+          } else if (y == p.height - 1) {
             // Memory may end with the last row's last pixel, and sanitizers regard the copies below
             // as reads of 16 bytes.
 #pragma unroll 1
             for (int b = 0; b < room - v; b++) shared[to - base + at + b] = from[at + b];
           } else {
-            copy_part_async(to + at, from + at, min(16, room - v));
+            copy_part_async(to + at, from + at, room - v);
           }
         }
       }
       load_stage = load_stage == (T::kStages - 1) * T::kStage ? 0 : load_stage + T::kStage;
-      load_row += kRows;
+      load_y += kRows;
+      load_at += kRows * int64_t(p.src_stride);
       if (++load_chunk == load.count + kChunks - 1) {
         load_chunk = 0;
         load.next();
@@ -481,18 +506,23 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
   };
 
   // The finished tile of the previous step is written after the next barrier, in whole rows.
-  uint8_t* const store_to = p.dst + 16 * vector + permuted(slot) * int64_t(p.dst_stride);
-  const uint32_t store_from = base + T::kStages * T::kStage + slot * T::kOutPitch + 16 * vector;
+  const uint32_t tile = base + T::kStages * T::kStage;
+  const uint32_t tile_pixels =
+      keep(tile + warp * T::kWarpBytes + pixels_of_lane<T::kPixelBytes>(lane, T::kOutPitch));
+  const uint32_t tile_matrix =
+      keep(tile + warp * T::kWarpBytes + matrix_of_lane(lane, T::kOutPitch));
+  const uint32_t store_from = keep(tile + slot * T::kOutPitch + 16 * vector);
+  const int64_t store_to = keep(permuted(slot) * int64_t(p.dst_stride) + 16 * vector);
   int out_y = -1, out_x = 0;
   uint32_t out = 0;
   const auto interior = [&](int x, int y) {
-    return !p.keeps && x + T::kWidth <= p.row_bytes && y + kRows <= p.height;
+    return x + T::kWidth <= p.plain_bytes && y + kRows <= p.height;
   };
   const auto flush = [&] {
     if (!T::kStaged || out_y < 0) return;
     const uint32_t from = store_from + (out ^ T::kOut);
     if (interior(out_x, out_y)) {
-      uint8_t* const to = store_to + out_x + int64_t(out_y) * p.dst_stride;
+      uint8_t* const to = p.dst + (store_to + int64_t(out_y) * p.dst_stride + out_x);
 #pragma unroll
       for (int k = 0; k < kVectors; k += kPerRow)
         if (kVectors % kPerRow == 0 || vector + k < kVectors)
@@ -506,17 +536,25 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
     out_y = -1;
   };
 
-  // Blurred rows of kChunks chunks. The indices are chunk, sum, half of its 16 pixels, part, half
-  // of its rows.
-  uint32_t window[kChunks][T::kSums][2][kParts][2];
+  // Blurred rows of a chunk. The indices are sum, half of its 16 pixels, part, half of its rows.
+  using Rows = uint32_t[T::kSums][2][kParts][2];
+  // If the registers suffice, a chunk's vertical products are added to the sums of this step and of
+  // the next ones at once. A product can add to a register and leave the result in another, so sums
+  // move on to the next step without moves, and the code is the same for all steps. With kHolds,
+  // the last product of three waits for the next step, because rows take fewer registers than sums.
+  // Otherwise a window has the rows, and there is code for each place of a chunk in it.
+  constexpr bool kHolds = kParts == 1 && kChunks == 3 && T::kSums > 2 && kChannels < 4;
+  constexpr bool kChain = kHolds || kParts == 2 || (kChunks - 1) * T::kSums <= (kSquare ? 6 : 4);
+  float chain[T::kSums][kHolds ? 1 : kChain ? kChunks - 1 : 1][2][4] = {};
+  Rows held = {}, window[kChain ? 1 : kChunks];
   int place = 0, i = 0;
   uint32_t stage = 0;  // where in the ring
-  const uint32_t pixels = base + g * T::kPitch + (T::kHalo - T::kPixelBytes * T::kReach) +
-                          warp * T::kWarpBytes + t * 4 * T::kPixelBytes;
+  const uint32_t pixels = keep(base + g * T::kPitch + (T::kHalo - T::kPixelBytes * T::kReach) +
+                               warp * T::kWarpBytes + t * 4 * T::kPixelBytes);
   // Each processor has to fetch all code that a block runs, which takes as long as the steps of a
   // short part. So all code except the products exists once, and the same loop also fills the ring.
 #pragma unroll 1
-  for (int ahead = T::kStages - 1; tiles.count > 0;) {
+  for (int ahead = kAhead; tiles.count > 0;) {
     if (ahead == 0) {
       wait_copies<T::kStages - 2>();
       __syncthreads();
@@ -559,12 +597,8 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
       }
       __syncthreads();
     }
-    // Registers cannot be indexed, so there is code for each place of a chunk in the window.
-    with_constant<kChunks>(place, [&](auto constant) {
-      constexpr int k = decltype(constant)::value;
-      // A lane gets rows permuted(g) and permuted(g) + 2, and four consecutive pixels of each sum.
-      uint32_t codes[2][T::kSums][4];
-      // The horizontal products make 16 pixels by 8 rows each.
+    // Makes the blurred rows of the step. The horizontal products make 16 pixels by 8 rows each.
+    const auto make_rows = [&](Rows& rows) {
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         float sums[T::kSums][4];
@@ -603,44 +637,46 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
             uint32_t parts[kParts];
             split(sums[s][2 * half], sums[s][2 * half + 1], parts);
 #pragma unroll
-            for (int part = 0; part < kParts; part++) window[k][s][half][part][h] = parts[part];
+            for (int part = 0; part < kParts; part++) rows[s][half][part][h] = parts[part];
           }
       }
-      if (i < kChunks - 1) return;
-        // The vertical products make 16 rows by 8 pixels each.
+    };
+    // Computes sums = first + the vertical products of a chunk and the j-th weights. A product
+    // makes 16 rows by 8 pixels.
+    const auto add_rows = [&](float(&sums)[2][4], const float(&first)[2][4], int j,
+                              const uint32_t(&rows)[2][kParts][2]) {
+      const uint4& a = kSquare ? weights_x[j] : weights_y[kSquare ? 0 : j];
 #pragma unroll
-      for (int s = 0; s < T::kSums; s++) {
-        float sums[2][4] = {};
-#pragma unroll
-        for (int j = 0; j < kChunks; j++) {
-          const uint4& a = kSquare ? weights_x[j] : weights_y[kSquare ? 0 : j];
-          const uint32_t(&b)[2][kParts][2] = window[(k + 1 + j) % kChunks][s];
-#pragma unroll
-          for (int half = 0; half < 2; half++) {
-            if (kFirst && j == 0)
-              multiply_first(sums[half], zero, a, b[half][0][0], b[half][0][1]);
-            else
-              multiply(sums[half], a, b[half][0][0], b[half][0][1]);
-            if constexpr (kParts == 2) {
-              const uint4& rest =
-                  kSquare ? weights_x[kChunks + j] : weights_y[kSquare ? 0 : kChunks + j];
-              multiply(sums[half], rest, b[half][0][0], b[half][0][1]);
-              multiply(sums[half], a, b[half][1][0], b[half][1][1]);
-            }
-          }
+      for (int half = 0; half < 2; half++) {
+        multiply_first(sums[half], first[half], a, rows[half][0][0], rows[half][0][1]);
+        if constexpr (kParts == 2) {
+          const uint4& rest =
+              kSquare ? weights_x[kChunks + j] : weights_y[kSquare ? 0 : kChunks + j];
+          multiply(sums[half], rest, rows[half][0][0], rows[half][0][1]);
+          multiply(sums[half], a, rows[half][1][0], rows[half][1][1]);
         }
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-#pragma unroll
-          for (int e = 0; e < 4; e++)
-            codes[h][s][e] = code_of<kDepth>(sums[e >> 1][2 * h + (e & 1)], scale);
       }
-
+    };
+    // A lane gets rows permuted(g) and permuted(g) + 2, and four consecutive pixels of each sum.
+    uint32_t codes[2][T::kSums][4];
+    const auto round = [&](int s, const float(&sums)[2][4]) {
+#pragma unroll
+      for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+          codes[h][s][e] = code_of<kDepth>(sums[e >> 1][2 * h + (e & 1)], scale);
+    };
+    const auto store = [&] {
       const int y = kRows * (tiles.first + i - (kChunks - 1)), x = x0 * T::kPixelBytes;
       if constexpr (T::kStaged) {
-        const uint32_t to = base + T::kStages * T::kStage + out + warp * T::kWarpBytes;
 #pragma unroll
-        for (int h = 0; h < 2; h++) put<kDepth, kChannels, T::kOutPitch>(to, h, lane, codes[h], p);
+        for (int h = 0; h < 2; h++) {
+          const uint32_t to = out + 8 * h * T::kOutPitch;
+          put<kDepth, kChannels>(tile_pixels + to, tile_matrix + to, codes[h], p);
+        }
+        out_y = y;
+        out_x = x;
+        out ^= T::kOut;
       } else {
         const int column = x + warp * T::kWarpBytes + 16 * t, row = y + permuted(g);
         if (interior(x, y)) {
@@ -653,12 +689,57 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
             store_part_noinline<T::kPeriod>(p, column, row + 2 * h, packed(codes[h]));
         }
       }
-      out_y = y;
-      out_x = x;
-      out ^= T::kOut;
-    });
+    };
+    const bool gives = i >= kChunks - 1;
+    if constexpr (kChain) {
+      Rows rows;
+      make_rows(rows);
+      const auto pass_on = [&](int s) {
+        if constexpr (kHolds) {
+          float first[2][4];
+          add_rows(first, zero, 0, held[s]);
+          add_rows(chain[s][0], first, 1, rows[s]);
+          for (int half = 0; half < 2; half++)
+            for (int h = 0; h < 2; h++) held[s][half][0][h] = rows[s][half][0][h];
+        } else {
+#pragma unroll
+          for (int j = 0; j < kChunks - 1; j++)
+            add_rows(chain[s][j], j < kChunks - 2 ? chain[s][j + 1] : zero, kChunks - 2 - j,
+                     rows[s]);
+        }
+      };
+      if (gives) {
+#pragma unroll
+        for (int s = 0; s < T::kSums; s++) {
+          float sums[2][4];
+          add_rows(sums, chain[s][0], kChunks - 1, rows[s]);
+          pass_on(s);
+          round(s, sums);
+        }
+        store();
+      } else {
+#pragma unroll
+        for (int s = 0; s < T::kSums; s++) pass_on(s);
+      }
+    } else {
+      // Registers cannot be indexed.
+      with_constant<kChunks>(place, [&](auto constant) {
+        constexpr int k = decltype(constant)::value;
+        make_rows(window[k]);
+        if (!gives) return;
+#pragma unroll
+        for (int s = 0; s < T::kSums; s++) {
+          float sums[2][4];
+#pragma unroll
+          for (int j = 0; j < kChunks; j++)
+            add_rows(sums, j ? sums : zero, j, window[(k + 1 + j) % kChunks][s]);
+          round(s, sums);
+        }
+        store();
+      });
+      if (++place == kChunks) place = 0;
+    }
     stage = stage == (T::kStages - 1) * T::kStage ? 0 : stage + T::kStage;
-    if (++place == kChunks) place = 0;
     if (++i == tiles.count + kChunks - 1) {
       i = 0;
       tiles.next();

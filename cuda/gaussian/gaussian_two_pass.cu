@@ -237,7 +237,9 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
 #pragma unroll
         for (int e = 0; e < 4; e++)
           codes[s][e] = code_of<kDepth>(sums[r][s][e >> 1][2 * h + (e & 1)], p.scale);
-      put<kDepth, kChannels, kPitch>(out, h, lane, codes, p);
+      const uint32_t to = out + 8 * h * kPitch;
+      put<kDepth, kChannels>(to + pixels_of_lane<T::kPixelBytes>(lane, kPitch),
+                             to + matrix_of_lane(lane, kPitch), codes, p);
     }
     __syncwarp();
     const bool interior = !p.keeps && x + T::kWarpBytes <= p.row_bytes && y + kRows <= p.height;

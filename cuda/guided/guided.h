@@ -107,6 +107,12 @@ struct GuidedStatistics {
   GuidedSums sums;
 };
 
+// With refine=colors: X of each sample. 2^14 and its negative are outside of the band.
+struct GuidedPrior {
+  const int16_t* data = nullptr;
+  int pitch = 0;  // samples, a multiple of 8
+};
+
 // The second means: those of (a, b) over the windows, times inv_scale.
 struct GuidedMeans {
   GuidedGrid grid;
@@ -114,6 +120,7 @@ struct GuidedMeans {
   int tile = 0, rows = 0;  // of a block, where windows are too wide for a tile
   float inv_scale = 1 / 255.f;
   const GuidedSide* sides = nullptr;  // with refine=colors
+  GuidedPrior prior;
   float guide_unit = 1;  // (a, b) are for code values of 8 bits, and the frame's count this much
   float4* mean = nullptr;
 };

@@ -58,11 +58,11 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
   result_ = {votes_result(), {tiles, 256, 0, early}};
   low_ = {votes_low(size, is_float),
           {dim3(blocks_of(grid_.width, 32), blocks_of(grid_.height, 8)), 256, 0, early}};
-  statistics_ = {
-      votes_statistics(),
-      {dim3(blocks_of(c.width, kVotesStatisticsX), blocks_of(c.height, kVotesStatisticsY)),
-       32 * kVotesStatisticsWarps, 0, early}};
-  if (!low && task.low_radius == kVotesStatisticsRadius) statistics_strip_ = kVotesStatisticsRows;
+  // Where there is a block for each processor at most, more warps are faster.
+  const dim3 blocks(blocks_of(c.width, kVotesStatisticsX), blocks_of(c.height, kVotesStatisticsY));
+  const int rows = blocks.x * blocks.y <= unsigned(queue.device().processors) ? 1 : 2;
+  statistics_ = {votes_statistics(rows), {blocks, 32 * kVotesStatisticsY / rows, 0, early}};
+  if (!low && task.low_radius == kVotesStatisticsRadius) statistics_strip_ = kVotesStatisticsStrip;
 
   const size_t n = size_t(v.pitch) * v.height, cells = size_t(c.cell_width) * c.cell_height;
   if (low) v.low_pitch = (task.low_width + 3) & ~3;

@@ -17,7 +17,8 @@
 // precision is that of fp32 to about 1e-5. Lane t of a quad holds channel t, and the fourth lane
 // holds |F|^2. The kernel max(u, 0)^8 and the weighted sums are computed in fp32. Without tensor
 // cores, or where S is so small that halves overflow, each lane takes a sample and goes over the
-// cells.
+// cells. Tiles of cells that have no weight for a class are left out. Four blocks of votes fill a
+// processor's registers: five would share one, as they start early, while others had three.
 //
 // Traffic: the frame is read once. Each sample has 4 bytes that are written once and read three
 // times, 2 for the prior and 8 for the vote. Each cell has 40 bytes for each class. A block without
@@ -454,20 +455,37 @@ __device__ __forceinline__ void fetch_models(const ColorVotes& v, const VoteArra
   }
 }
 
-// The weights of a warp's cell and class under the Gaussian, and in `unit` what makes their sum 1.
+// What a warp counts for a cell and a class.
+struct Counted {
+  float unit;      // makes the sum of the weights 1
+  uint32_t tiles;  // a bit for each eight weights that are not all zero, for windows of 7 x 7
+};
+
+// The weights of a warp's cell and class under the Gaussian.
 template <int kReach>
 __device__ __forceinline__ void count_weights(const ColorVotes& v, const VoteArrays<kReach>& m,
-                                              const Voter& me, float (&unit)[kVoteCells][2]) {
+                                              const Voter& me, Counted (&counted)[kVoteCells][2]) {
   const Window w(kReach ? kReach : v.reach);
   float n = 0;
-  for (int i = me.lane; i < 8 * w.tiles; i += 32) {
-    const float2 c = m.weights[me.k * w.cells + me.home * w.side + min(i, w.count - 1)];
-    n = fmaf(c.y, m.gaussian[i], n);
-    m.counted[(me.home * 2 + me.k) * 8 * w.tiles + i] = c.x * m.gaussian[i];
+  uint32_t tiles = 0;
+#pragma unroll(kReach ? 2 : 1)
+  for (int first = 0; first < 8 * w.tiles; first += 32) {
+    const int i = first + me.lane;
+    float weight = 0;
+    if (i < 8 * w.tiles) {
+      const float2 c = m.weights[me.k * w.cells + me.home * w.side + min(i, w.count - 1)];
+      n = fmaf(c.y, m.gaussian[i], n);
+      weight = c.x * m.gaussian[i];
+      m.counted[(me.home * 2 + me.k) * 8 * w.tiles + i] = weight;
+    }
+    if (!kReach) continue;
+    uint32_t some = __ballot_sync(~0u, weight != 0);
+    some |= some >> 4, some |= some >> 2, some |= some >> 1;
+    tiles |= (some & 0x01010101) * 0x01020408 >> 24 << first / 8;
   }
 #pragma unroll
   for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
-  if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.minimum));
+  if (me.lane == 0) counted[me.home][me.k] = {__fdividef(1.f, fmaxf(n, v.minimum)), tiles};
 }
 
 // Gives lane t of a quad the values that its four lanes have in place t.
@@ -487,7 +505,7 @@ __device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
 template <int kReach>
 __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const VoteArrays<kReach>& m,
                                                   const Voter& me, uint32_t word,
-                                                  float (&alike)[2]) {
+                                                  const Counted (&counted)[2], float (&alike)[2]) {
   const Window w(kReach ? kReach : v.reach);
   const int q = me.q, t = me.t;
   const Feature f = feature_of(v, word);
@@ -507,34 +525,62 @@ __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const Vot
         make_uint4(__byte_perm(value[2 * i], 0, 0x1010), __byte_perm(value[2 * i + 1], 0, 0x1010),
                    value[2 * i] >> 16 | one, value[2 * i + 1] >> 16 | one);
   float sum[2][2][2] = {};  // by class, matrix, row
-  const uint2* const model =
-      reinterpret_cast<const uint2*>(m.models + 2 * (me.home * w.side + q)) + t;
-  const float2* const weight =
-      reinterpret_cast<const float2*>(m.counted + me.home * 2 * 8 * w.tiles) + t;
-  // Not unrolled: most blocks go through it once, and instructions that are new come slowly.
-#pragma unroll 1
-  for (int n = 0; n < w.tiles; n++) {
-    uint2 b[2];
-    float2 c[2];
+  const uint2* const models =
+      reinterpret_cast<const uint2*>(m.models + 2 * me.home * w.side) + t;  // of four words a cell
+  const float* const weights = m.counted + me.home * 2 * 8 * w.tiles;
+  // Adds weight times max(u, 0)^8. The square is one instruction: u is at most 1.
+  const auto add = [](float u, float weight, float& to) {
+    const float l2 = __saturatef(u * fabsf(u)), l4 = l2 * l2;
+    to = fmaf(l4 * l4, weight, to);
+  };
+  const float none[4] = {};
+  // Of a window of 7 x 7 cells, one is left over.
+  static_assert(kReach == 0 || kReach == 3, "for how many cells are left over");
+  const int tiles = kReach ? w.tiles - 1 : w.tiles;
+  // The next tile's are under way while one is added.
+  uint2 next_b[2];
+  float2 next_c[2];
+  const auto fetch = [&](int n) {
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      b[k] = model[32 * n + 4 * k * w.cells];
-      c[k] = weight[4 * n + 4 * k * w.tiles];
+      next_b[k] = models[4 * (k * w.cells + 8 * n + q)];
+      next_c[k] = reinterpret_cast<const float2*>(weights)[4 * (k * w.tiles + n) + t];
     }
+  };
+  fetch(0);
+  const uint32_t filled[2] = {counted[0].tiles, counted[1].tiles};
+  uint32_t bit = 1;
+  // Not unrolled: most blocks go through it once, and instructions that are new come slowly.
+#pragma unroll 1
+  for (int n = 0; n < tiles; n++, bit *= 2) {
+    const uint2 b[2] = {next_b[0], next_b[1]};
+    const float2 c[2] = {next_c[0], next_c[1]};
+    fetch(kReach ? n + 1 : min(n + 1, tiles - 1));
 #pragma unroll
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+      // Most cells far from the edge have one class.
+      if (kReach && !(filled[k] & bit)) continue;
 #pragma unroll
       for (int j = 0; j < 2; j++) {
-        const float none[4] = {};
         float u[4];
         multiply_first(u, none, a[j], b[k].x, b[k].y);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-          // max(u, 0)^2 in one instruction: u is at most 1.
-          const float l2 = __saturatef(u[i] * fabsf(u[i])), l4 = l2 * l2;
-          sum[k][j][i >> 1] = fmaf(l4 * l4, i & 1 ? c[k].y : c[k].x, sum[k][j][i >> 1]);
-        }
+        for (int i = 0; i < 4; i++) add(u[i], i & 1 ? c[k].y : c[k].x, sum[k][j][i >> 1]);
       }
+    }
+  }
+  if (kReach) {
+    // The last cell's models of both classes are the first two columns of one matrix.
+    const uint2 b = models[4 * ((q & 1) * w.cells + w.count - 1)];
+    const float* const last = weights + w.count - 1;
+    const float2 c = t ? make_float2(0, 0) : make_float2(last[0], last[8 * w.tiles]);
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+      float u[4];
+      multiply_first(u, none, a[j], b.x, b.y);
+#pragma unroll
+      for (int i = 0; i < 4; i++) add(u[i], i & 1 ? c.y : c.x, sum[i & 1][j][i >> 1]);
+    }
   }
   // Lane t of a quad finishes row t of the four, its own sample.
 #pragma unroll
@@ -591,13 +637,14 @@ template <bool tensor, int kReach>
 __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
   VF_SHARED(uint32_t[kErrorSums], against);  // number << 20 | sum; last the steps
-  VF_SHARED(float[kVoteCells][2], unit);
+  VF_SHARED(Counted[kVoteCells][2], counted);
   const VoteArrays<kReach> arrays(shared, v.reach);
   const Voter me;
   const bool in = me.x < v.width && me.y < v.height;
   if (threadIdx.x < kErrorSums) against[threadIdx.x] = 0;
   make_gaussian(v, arrays);
   wait_for_previous();
+  let_next_start();
   // All loads before anything waits for one.
   fetch_models<tensor>(v, arrays);
   const size_t at = size_t(me.y) * v.pitch + me.x;
@@ -608,18 +655,18 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v)
   if (me.x < v.pitch && me.y < v.height && !votes) v.voted[at] = {0, kNoVote};
   wait_all_copies();
   if (!__syncthreads_or(any)) return;
-  count_weights(v, arrays, me, unit);
+  count_weights(v, arrays, me, counted);
   __syncthreads();
   if (any) {
     float alike[2];
     if constexpr (tensor)
-      alike_by_matrices(v, arrays, me, word, alike);
+      alike_by_matrices(v, arrays, me, word, counted[me.home], alike);
     else
       alike_by_models(v, arrays, me, word, alike);
     constexpr float minimum = float(GuidedColors::kFloor);
     if (votes) {
-      const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], minimum),
-                                            fmaf(alike[0], unit[me.home][0], minimum)));
+      const float ratio = __logf(__fdividef(fmaf(alike[1], counted[me.home][1].unit, minimum),
+                                            fmaf(alike[0], counted[me.home][0].unit, minimum)));
       v.voted[at] = compared(v, word, ratio);
       const int k = abs(own) * kErrorBins / kOne;
       atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));
@@ -647,10 +694,17 @@ __global__ __launch_bounds__(256) void result(const ColorVotes v) {
   VF_SHARED(Compared[rows][columns], tile);
   VF_SHARED(int16_t[high][wide], prior);
   VF_SHARED(uint8_t[high][wide], mattes);
+  VF_SHARED(Found, found);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int X = blockIdx.x * kTileX + lane;
   wait_for_previous();
-  const Found error = find_error(v);
+  if (warp == 0) {
+    ErrorSums counted;
+    counted.fetch(v);
+    find_error(v, counted, &found);
+  }
+  __syncthreads();
+  const Found error = found;
 #pragma unroll
   for (int u = 0; u < (rows * columns + 255) / 256; u++) {
     const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;

@@ -12,6 +12,12 @@ __device__ __forceinline__ bool in_band(int prior) {
   return abs(prior) < kOne;
 }
 
+// Whether one of two samples of the prior is in the band.
+__device__ __forceinline__ bool in_band_2(uint32_t two) {
+  static_assert(kOne == 0x4000, "X outside is this or less this");
+  return (two & 0x7fff7fff) != 0x40004000;
+}
+
 constexpr int kAround = GuidedColors::kAround;
 constexpr uint32_t kNoVote = 255u << 24;  // the code of a sample outside of the band
 
@@ -26,17 +32,16 @@ __device__ __forceinline__ Compared compared(const ColorVotes& v, uint32_t word,
   return sample;
 }
 
-// Holds the mask's error as every block finds it, how it changes X, and how busy the background is.
+// Holds how the mask's error, as every block finds it, changes X, and how busy the background is.
 struct Found {
-  int widest, error[2], busy;
+  uint32_t factor[2];  // E over the side's error, times 2^28
   float shift;
+  int busy;
 
-  // A sample is in the band only where |X| is below this.
-  __device__ __forceinline__ int below(int side) const {
-    return (kOne * error[side] + widest - 1) / widest;
-  }
+  // The sample is in the band if the result is in it.
   __device__ __forceinline__ int narrowed(int prior) const {
-    const int x = min(abs(prior) * widest / error[prior > 0], kOne);
+    const uint32_t by = prior > 0 ? factor[1] : factor[0];
+    const int x = int(min(__umulhi(uint32_t(abs(prior)) << 4, by), uint32_t(kOne)));
     return prior > 0 ? x : -x;
   }
 };
@@ -53,8 +58,10 @@ __device__ __forceinline__ float alike_logit(const ColorVotes& v,
   for (int k = 0; k < side * side; k += 2) {
     const Compared other = tile[y - kAround + k / side][x - kAround + k % side];
     // The difference becomes the last bits of a float, because I2F runs at a quarter of the rate.
-    const float unlike = __uint_as_float(0x4b000000u + __vsadu4(own, other.code)) - 8388608.f;
-    const float t = fmaxf(GuidedColors::kUnlike - unlike, 0.f), t2 = t * t, weight = t2 * t2;
+    const bool itself = k == side * side / 2;
+    const float unlike = __uint_as_float(0x4b000000u + (itself ? 0 : __vsadu4(own, other.code)));
+    const float t = fmaxf(8388608.f + GuidedColors::kUnlike - unlike, 0.f), t2 = t * t;
+    const float weight = t2 * t2;
     sum = fmaf(weight, other.ratio, sum);
     weights += weight;
   }
@@ -62,83 +69,112 @@ __device__ __forceinline__ float alike_logit(const ColorVotes& v,
   return fmaf(v.trust, moved, __fdividef(float(GuidedColors::kVote) * sum, weights));
 }
 
-// Finds the mask's error from the votes, as mask_error_of() and shift_of() of
-// filters/guided_colors.h do. Every block does it for itself.
-__device__ __forceinline__ Found find_error(const ColorVotes& v) {
-  constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
-  VF_SHARED(unsigned long long[kErrorSums], sums);
-  VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
-  VF_SHARED(int[3], found);                   // by side, and how busy the background is
-  const int tid = threadIdx.x, side = tid / kErrorBins, first = tid % kErrorBins;
-  if (tid < kErrorSums) {
-    unsigned long long sum = 0;
-#pragma unroll
-    for (int i = 0; i < kErrorCopies; i++) sum += __ldcg(&v.errors->sums[i][tid]);
-    sums[tid] = sum;
-  }
-  __syncthreads();
-  if (tid < kErrorClasses && first <= near) {
-    unsigned long long sum = 0, number = 0;
-    for (int k = 0; k < (first < near ? 1 : kErrorBins - near); k++) {
-      number += sums[tid + k] >> 40;
-      sum += sums[tid + k] & ((1ull << 40) - 1);
-    }
-    share[tid] = number ? uint32_t(256 * sum / number) : 0;
-    if (tid == near) {
-      using G = GuidedColors;
-      const int mean = number ? int(sums[kErrorClasses] / number) : 0;
-      found[2] = min(max((mean - G::kCalm) * G::kFully / (G::kBusy - G::kCalm), 0), G::kFully);
-    }
-  }
-  __syncthreads();
-  if (tid < kErrorClasses && first == 0) {
-    constexpr uint32_t one = 1 << 16;
-    const uint32_t* const of = share + tid;
-    const uint32_t base = of[near];
-    unsigned long long sum = 0;
-    for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
-    const int maximum = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
-    int error = min(max(3 * unit + 5 * maximum / 2, GuidedColors::kErrorMin * unit), v.widest);
-    error += (v.share * (v.widest - error) + GuidedColors::kShare / 2) / GuidedColors::kShare;
-    found[side] = error;
-  }
-  __syncthreads();
-  Found f;
-  f.widest = v.widest;
-  f.error[0] = found[0];
-  f.error[1] = found[1];
-  f.busy = found[2];
-  f.shift = __fdividef(float(GuidedColors::kShift) * float(found[0] - found[1]), float(v.widest));
-  return f;
+// Returns a / b, if that is below 2^20. Integers of 64 bits are divided by a long function.
+__device__ __forceinline__ uint32_t quotient(unsigned long long a, unsigned long long b) {
+  const auto about = uint32_t(__fdividef(float(a), float(b)));
+  const auto rest = (long long)(a - about * b);
+  return rest < 0 ? about - 1 : rest < (long long)b ? about : about + 1;
 }
 
-// Finds how sure a sample is of a side, from P and the votes of itself and its neighbours.
-struct Sureness {
-  int low, high;
-  float least, most;
+// The sums of the copies of what the votes have counted, for a lane.
+struct ErrorSums {
+  unsigned long long copies[kErrorCopies] = {};
 
-  __device__ __forceinline__ Sureness(int p, float vote)
-      : low(p), high(p), least(vote), most(vote) {}
-  __device__ __forceinline__ void add(int p, float vote) {
-    low = min(low, p), high = max(high, p);
-    least = fminf(least, vote), most = fmaxf(most, vote);
+  __device__ __forceinline__ void fetch(const ColorVotes& v) {
+    const int lane = threadIdx.x & 31;
+    static_assert(kErrorSums <= 32, "each has a lane");
+    if (lane < kErrorSums)
+#pragma unroll
+      for (int i = 0; i < kErrorCopies; i++) copies[i] = __ldcg(&v.errors->sums[i][lane]);
   }
-  __device__ __forceinline__ uint8_t sure(int side, int busy) const {
+  __device__ __forceinline__ unsigned long long total() const {
+    unsigned long long sum = 0;
+#pragma unroll
+    for (int i = 0; i < kErrorCopies; i++) sum += copies[i];
+    return sum;
+  }
+};
+
+// Finds the mask's error from the votes, as mask_error_of() and shift_of() of
+// filters/guided_colors.h do. One warp of every block does it.
+__device__ __forceinline__ void find_error(const ColorVotes& v, const ErrorSums& counted,
+                                           Found* found) {
+  using G = GuidedColors;
+  constexpr int near = G::kErrorNear, unit = G::kErrorUnit;
+  VF_SHARED(unsigned long long[kErrorSums], sums);
+  VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
+  const int lane = threadIdx.x & 31, side = lane / kErrorBins, first = lane % kErrorBins;
+  if (lane < kErrorSums) sums[lane] = counted.total();
+  __syncwarp();
+  if (lane < kErrorClasses && first <= near) {
+    unsigned long long sum = 0, number = 0;
+#pragma unroll
+    for (int k = 0; k < kErrorBins - near; k++) {
+      if (k && first < near) break;
+      number += sums[lane + k] >> 40;
+      sum += sums[lane + k] & ((1ull << 40) - 1);
+    }
+    share[lane] = number ? quotient(256 * sum, number) : 0;
+    if (lane == near) {
+      const int mean = number ? int(quotient(sums[kErrorClasses], number)) : 0;
+      found->busy = min(max((mean - G::kCalm) * G::kFully / (G::kBusy - G::kCalm), 0), G::kFully);
+    }
+  }
+  __syncwarp();
+  int error = 0;
+  if (lane < kErrorClasses && first == 0) {
+    constexpr uint32_t one = 1 << 16;
+    const uint32_t* const of = share + lane;
+    const uint32_t base = of[near];
+    uint32_t sum = 0;
+#pragma unroll
+    for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
+    const int maximum = base < one ? int(quotient((unsigned long long)sum * uint32_t(2 * v.widest),
+                                                  kErrorBins * (one - base)))
+                                   : 0;
+    error = min(max(3 * unit + 5 * maximum / 2, G::kErrorMin * unit), v.widest);
+    error += (v.share * (v.widest - error) + G::kShare / 2) / G::kShare;
+    // One more than the quotient, so that the products with |X| are exact when their fraction is
+    // cut: |X| and the error are at most 2^14.
+    const uint32_t upper = (uint32_t(v.widest) << 14) / uint32_t(error);
+    const uint32_t rest = (uint32_t(v.widest) << 14) - upper * uint32_t(error);
+    found->factor[side] = (upper << 14) + (rest << 14) / uint32_t(error) + 1;
+  }
+  const int subject = __shfl_sync(~0u, error, kErrorBins);
+  if (lane == 0)
+    found->shift = __fdividef(float(G::kShift) * float(error - subject), float(v.widest));
+}
+
+// Finds how sure a sample is of the side that its P is nearer to, from P and the votes of itself
+// and its neighbours. It cannot be sure of the other side.
+struct Sureness {
+  uint32_t flip;      // makes P the distance from the side
+  uint32_t farthest;  // P of the window that is farthest from the side
+  float agrees;       // the vote that is least for the side
+
+  __device__ __forceinline__ Sureness(uint32_t p, float vote)
+      : flip(p < 128 ? 0 : 255), farthest(p ^ flip), agrees(for_side(vote)) {
+    static_assert(GuidedColors::kSure[0] < 128 && GuidedColors::kSure[1] < 128, "of one side");
+  }
+  __device__ __forceinline__ void add(uint32_t p, float vote) {
+    farthest = max(farthest, p ^ flip);
+    agrees = fminf(agrees, for_side(vote));
+  }
+  __device__ __forceinline__ float for_side(float vote) const { return flip ? vote : -vote; }
+  // With `outside` the sample is far from the band, and with `subject` on the subject's side.
+  __device__ __forceinline__ GuidedSide side(bool outside, bool subject, int busy) const {
     constexpr int sure[2] = {GuidedColors::kSure[0], GuidedColors::kSure[1]};
     constexpr int full = GuidedColors::kFully;
     constexpr float doubt = float(full * GuidedColors::kDoubt) + 0.5f;
-    const float share = fmaf(side ? least : -most, float(full), doubt);
-    const int near = max(side ? sure[1] - (255 - low) : sure[0] - high, 0);
-    return uint8_t(busy * near * int(fminf(fmaxf(share, 0.f), float(full))) /
-                   (full * (side ? sure[1] : sure[0])));
-  }
-  // With `outside` the sample is far from the band, and with `subject` on the subject's side.
-  __device__ __forceinline__ GuidedSide side(bool outside, bool subject, int busy) const {
+    const int share = int(fminf(fmaxf(fmaf(agrees, float(full), doubt), 0.f), float(full)));
+    const int near = max((flip ? sure[1] : sure[0]) - int(farthest), 0);
+    const uint32_t all = uint32_t(busy * near * share);
+    const uint32_t result = flip ? all / (full * sure[1]) : all / (full * sure[0]);
     GuidedSide s;
     s.outside = outside ? 64 : 0;
     s.side = subject ? 64 : 0;
-    s.sure[0] = sure(0, busy);
-    s.sure[1] = sure(1, busy);
+    s.sure[0] = uint8_t(flip ? 0 : result);
+    s.sure[1] = uint8_t(flip ? result : 0);
     return s;
   }
 };

@@ -87,13 +87,11 @@ VotesKernel votes_of(bool tensor, int reach);
 int votes_shared(int reach);
 VotesKernel votes_result();
 // Makes the result and the guided filter's statistics, for windows of radius kVotesStatisticsRadius
-// and samples of kStep pixels.
-constexpr int kVotesStatisticsRadius = 4, kVotesStatisticsRows = 2;  // rows: of a strip
-constexpr int kVotesStatisticsWarps = 6;
+// and samples of kStep pixels. A warp makes `rows` rows of samples, one or two.
+constexpr int kVotesStatisticsRadius = 4, kVotesStatisticsStrip = 2;
 // Samples of a block.
-constexpr int kVotesStatisticsX = 64 - 2 * kVotesStatisticsRadius,
-              kVotesStatisticsY = kVotesStatisticsWarps * kVotesStatisticsRows;
-VotesStatisticsKernel votes_statistics();
+constexpr int kVotesStatisticsX = 64 - 2 * kVotesStatisticsRadius, kVotesStatisticsY = 20;
+VotesStatisticsKernel votes_statistics(int rows);
 
 // The launches before the guided filter, and their memory.
 class GuidedColorsPlan {
@@ -109,6 +107,7 @@ class GuidedColorsPlan {
   uint32_t* guide() const { return v_.low ? v_.low : v_.result; }
   int guide_pitch() const { return v_.low ? v_.low_pitch : v_.pitch; }
   const GuidedSide* sides() const { return v_.sides; }
+  GuidedPrior prior() const { return {v_.prior, v_.pitch}; }
   SampleWords samples() const { return {v_.words, v_.width, v_.height, v_.pitch}; }
 
   void forget() { v_.fresh = 1; }

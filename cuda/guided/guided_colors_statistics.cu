@@ -1,13 +1,15 @@
 // Makes the result of the votes and the guided filter's statistics in one launch (refine=colors),
 // for windows of 9 x 9 samples of 4 pixels, which are the defaults.
 //
-// Idea: votes, guide and X of a tile are copied to shared memory, 16 bytes at a time, and P is made
-// of them by threads that go down a column. A lane then takes two columns. It adds up nine rows of
-// them by dp4a, four rows with an instruction, and then adds across by shuffles, for both columns
-// together. First moments share registers in pairs, as 81 * 255 fits 16 bits. A warp makes 56
-// columns of two rows. The next launch may start at once: it fetches pixels before it waits.
+// Idea: votes, guide and X of a tile are copied to shared memory, 16 bytes at a time, while a warp
+// finds the mask's error, and P is made of them. A lane then takes two columns. It adds up nine
+// rows of them by dp4a, four rows with an instruction, and then adds across by shuffles, for both
+// columns together. First moments share registers in pairs, as 81 * 255 fits 16 bits. A warp makes
+// 56 columns of one row or, where there are many blocks, of two rows, whose windows share eight.
+// The next launch may start at once: it fetches pixels before it waits. Blocks without a sample in
+// the band near them stop when they know it.
 //
-// Traffic: 14 bytes of each sample are read 2.3 times. 16 bytes of (a, b) and 4 bytes of sides are
+// Traffic: 14 bytes of each sample are read 1.8 times. 16 bytes of (a, b) and 4 bytes of sides are
 // written. Where guided_means takes (a, b), they are summed up down strips of two rows.
 #include "cuda/guided/guided_colors.cuh"
 #include "cuda/guided/guided_moments.cuh"
@@ -15,12 +17,10 @@
 namespace vf::cuda {
 namespace {
 
-constexpr int kRadius = kVotesStatisticsRadius, kRows = kVotesStatisticsRows;
-constexpr int kWarps = kVotesStatisticsWarps, kThreads = 32 * kWarps;
-constexpr int kWide = 64, kHigh = kWarps * kRows + 2 * kRadius;  // samples, with the windows' halo
-constexpr int kRun = (2 * kHigh + kWarps - 1) / kWarps;          // rows that a thread makes P of
-static_assert(kVotesStatisticsX == kWide - 2 * kRadius && kRadius == 4, "as the sums are added up");
-constexpr int kComparedWide = kWide + 2 * kAround, kComparedHigh = kHigh + 2 * kAround;
+constexpr int kRadius = kVotesStatisticsRadius, kStrip = kVotesStatisticsStrip;
+constexpr int kWide = 64;  // samples, with the windows' halo
+static_assert(kVotesStatisticsX == kWide - 2 * kRadius && kRadius == 4 && kStrip == 2,
+              "as the sums are added up");
 
 // Sums over windows of nine columns of two that a lane has: the window of column 2 i begins at the
 // lane's first, that of 2 i + 1 at its second.
@@ -31,6 +31,7 @@ __device__ __forceinline__ void sum_across(uint32_t first, uint32_t second, uint
 }
 
 // 8 samples of the prior are 16 bytes, and they begin kPriorHalo samples to the left of the others.
+// There is one more row above and below.
 constexpr int kPriorWide = kWide + 8, kPriorHalo = 4;
 static_assert(kVotesStatisticsX % 8 == 0 && kRadius + kPriorHalo == 8 && kAround % 2 == 0,
               "copies of 16 bytes are aligned");
@@ -38,26 +39,27 @@ static_assert(kVotesStatisticsX % 8 == 0 && kRadius + kPriorHalo == 8 && kAround
 // The words are r g b p already (GuidedStatistics has these selectors for other orders).
 constexpr uint32_t kPairsLow = 0x5140, kPairsHigh = 0x7362;
 
+constexpr int kHigh = kVotesStatisticsY + 2 * kRadius, kPriorHigh = kHigh + 2;
+constexpr int kComparedWide = kWide + 2 * kAround, kComparedHigh = kHigh + 2 * kAround;
+
 struct Tile {
   Compared around[kComparedHigh][kComparedWide];
   uint32_t words[kHigh][kWide];
-  int16_t prior[kHigh][kPriorWide];
-  // These are of the block's own samples. Bit 0: the sample is farther than one sample from the
-  // band. Bit 1: it is on the subject's side.
-  uint8_t flags[kVotesStatisticsY][kVotesStatisticsX];
+  int16_t prior[kPriorHigh][kPriorWide];
+  uint32_t band[kHigh][2];  // a bit a sample: whether it is in the band
 };
 
 // Copies `wide` x `high` elements from (x0, y0) on by 16 bytes, which never lie across the left
 // edge of the frame; what is between its right edge and the pitch comes along.
-template <int wide, int high, class T, class U>
+template <int threads, int wide, int high, class T, class U>
 __device__ __forceinline__ void fetch(const ColorVotes& v, T (*to)[wide], const U* from, int x0,
                                       int y0, const T* outside) {
   constexpr int many = 16 / sizeof(T), across = wide / many, count = across * high;
-  constexpr int rounds = (count + kThreads - 1) / kThreads;
+  constexpr int rounds = (count + threads - 1) / threads;
   static_assert(wide % many == 0, "whole copies");
 #pragma unroll
   for (int u = 0; u < rounds; u++) {
-    const int i = threadIdx.x + kThreads * u, r = i / across, c = i % across * many;
+    const int i = threadIdx.x + threads * u, r = i / across, c = i % across * many;
     const int x = x0 + c, y = y0 + r;
     if (i >= count) break;
     if (x >= 0 && y >= 0 && x < v.pitch && y < v.height)
@@ -69,102 +71,173 @@ __device__ __forceinline__ void fetch(const ColorVotes& v, T (*to)[wide], const 
   }
 }
 
-// Makes the tile's words those of guide and P, and makes its flags. A warp goes down half of the
-// columns.
+// Makes the tile's words those of guide and P, half a row a warp at a time, and finds which samples
+// are in the band. Not unrolled: instructions that are new come slowly.
+template <int warps>
 __device__ __forceinline__ void make_words(const ColorVotes& v, const Found& error, Tile& tile,
                                            int x0, int y0) {
-  const int warp = threadIdx.x >> 5, c = (threadIdx.x & 31) + 32 * (warp & 1), x = x0 + c;
-  const int first = (warp >> 1) * kRun;
-  const int below[2] = {error.below(0), error.below(1)};
-  const auto in_band = [&](int prior) { return abs(prior) < (prior > 0 ? below[1] : below[0]); };
-  bool near[3] = {};
-#pragma unroll 3
-  for (int j = -2; j < kRun; j++) {
-    const int r = first + j, y = y0 + r;
-    if (r >= kHigh) break;
-    near[0] = near[1], near[1] = near[2];
-    if (const int next = r + 1; next >= 0 && next < kHigh) {
-      const int16_t* const prior = tile.prior[next] + c + kPriorHalo;
-      near[2] = in_band(prior[-1]) || in_band(prior[0]) || in_band(prior[1]);
-    }
-    if (j < 0) continue;
+  const int lane = threadIdx.x & 31;
+#pragma unroll 1
+  for (int i = threadIdx.x >> 5; i < 2 * kHigh; i += warps) {
+    const int r = i >> 1, c = 32 * (i & 1) + lane, x = x0 + c, y = y0 + r;
+    const int prior = error.narrowed(tile.prior[r + 1][c + kPriorHalo]);
+    const bool votes = in_band(prior);
+    const uint32_t band = __ballot_sync(~0u, votes);
+    if (lane == 0) tile.band[r][i & 1] = band;
     uint32_t word = 0;
     if (x >= 0 && y >= 0 && x < v.width && y < v.height) {
-      const int prior = tile.prior[r][c + kPriorHalo];
       uint32_t matte = prior > 0 ? 255 : 0;
-      if (in_band(prior))
-        matte = matte_byte(alike_logit(v, tile.around, c + kAround, r + kAround,
-                                       error.narrowed(prior), error.shift));
+      if (votes)
+        matte =
+            matte_byte(alike_logit(v, tile.around, c + kAround, r + kAround, prior, error.shift));
       word = (tile.words[r][c] & 0x00ffffff) | matte << 24;
-      if (c >= kRadius && c < kWide - kRadius && r >= kRadius && r < kHigh - kRadius)
-        tile.flags[r - kRadius][c - kRadius] =
-            uint8_t((near[0] || near[1] || near[2] ? 0 : 1) | (prior > 0 ? 2 : 0));
     }
     tile.words[r][c] = word;
   }
 }
 
-// Writes the sides of the block's own samples.
+// Writes the sides of a warp's own samples of row r of the tile, two a lane.
 __device__ __forceinline__ void write_sides(const ColorVotes& v, const Found& error,
-                                            const Tile& tile, int x0, int y0) {
-  constexpr int count = kVotesStatisticsX * kVotesStatisticsY;
+                                            const Tile& tile, int x0, int y0, int r) {
+  const int lane = threadIdx.x & 31, c = kRadius + 2 * lane, x = x0 + c, y = y0 + r;
+  if (c >= kWide - kRadius || x >= v.width) return;
+  uint32_t band[2];
 #pragma unroll
-  for (int u = 0; u < (count + kThreads - 1) / kThreads; u++) {
-    const int i = threadIdx.x + kThreads * u;
-    const int column = i % kVotesStatisticsX, row = i / kVotesStatisticsX;
-    const int c = column + kRadius, r = row + kRadius, x = x0 + c, y = y0 + r;
-    if (i >= count || x >= v.width || y >= v.height) continue;
-    const auto matte = [&](int dx, int dy) { return int(tile.words[r + dy][c + dx] >> 24); };
+  for (int k = 0; k < 2; k++) band[k] = tile.band[r - 1][k] | tile.band[r][k] | tile.band[r + 1][k];
+  // Bits 0 to 3 are those of the samples from c - 1 on.
+  const uint32_t near = c <= 32 ? __funnelshift_r(band[0], band[1], c - 1) : band[1] >> (c - 33);
+  // A neighbour outside of the frame becomes the sample itself.
+  const int up = y > 0 ? -1 : 0, down = y + 1 < v.height ? 1 : 0;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    if (x + i >= v.width) break;
+    const int cx = c + i, left = x + i > 0 ? -1 : 0, right = x + i + 1 < v.width ? 1 : 0;
+    const auto matte = [&](int dx, int dy) {
+      return reinterpret_cast<const uint8_t*>(&tile.words[r + dy][cx + dx])[3];
+    };
     const auto vote = [&](int dx, int dy) {
-      return tile.around[r + kAround + dy][c + kAround + dx].ratio;
+      return tile.around[r + kAround + dy][cx + kAround + dx].ratio;
     };
     Sureness sureness(matte(0, 0), vote(0, 0));
-    if (y > 0) sureness.add(matte(0, -1), vote(0, -1));
-    if (y + 1 < v.height) sureness.add(matte(0, 1), vote(0, 1));
-    if (x > 0) sureness.add(matte(-1, 0), vote(-1, 0));
-    if (x + 1 < v.width) sureness.add(matte(1, 0), vote(1, 0));
-    const uint8_t flags = tile.flags[row][column];
-    v.sides[size_t(y) * v.width + x] = sureness.side(flags & 1, flags & 2, error.busy);
+    sureness.add(matte(0, up), vote(0, up));
+    sureness.add(matte(0, down), vote(0, down));
+    sureness.add(matte(left, 0), vote(left, 0));
+    sureness.add(matte(right, 0), vote(right, 0));
+    v.sides[size_t(y) * v.width + x + i] =
+        sureness.side(!(near >> i & 7), tile.prior[r + 1][cx + kPriorHalo] > 0, error.busy);
   }
 }
 
-__global__ __launch_bounds__(kThreads) void statistics(const GuidedSums sums, const ColorVotes v) {
+// Whether a sample of the tile's prior that the thread has copied is in the band.
+template <int threads>
+__device__ __forceinline__ bool any_in_band(const Tile& tile) {
+  constexpr int count = kPriorHigh * kPriorWide / 8;
+  bool any = false;
+#pragma unroll
+  for (int u = 0; u < (count + threads - 1) / threads; u++) {
+    const int i = threadIdx.x + threads * u;
+    if (i >= count) break;
+    const uint4 eight = reinterpret_cast<const uint4*>(tile.prior)[i];
+    any =
+        any || in_band_2(eight.x) || in_band_2(eight.y) || in_band_2(eight.z) || in_band_2(eight.w);
+  }
+  return any;
+}
+
+// Writes the block's samples where no sample near them is in the band: (a, b) do not count.
+template <int threads>
+__device__ __forceinline__ void write_outside(const GuidedSums& sums, const ColorVotes& v,
+                                              const Tile& tile, int x0, int y0) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kVotesStatisticsX * kVotesStatisticsY; i += threads) {
+    const int r = kRadius + i / kVotesStatisticsX, c = kRadius + i % kVotesStatisticsX;
+    const int x = x0 + c, y = y0 + r;
+    if (x >= v.width || y >= v.height) continue;
+    const size_t at = size_t(y) * v.width + x;
+    const bool subject = tile.prior[r + 1][c + kPriorHalo] > 0;
+    v.sides[at] = Sureness(0, 0).side(true, subject, 0);
+    sums.data[at] = make_float4(0, 0, 0, 0);
+  }
+}
+
+// With one row a warp, the bound limits registers, so that a block of the next launch fits beside
+// it and a second block of this one does not: blocks that start early would share a processor then.
+template <int rows>
+__global__ __launch_bounds__(rows == 1 ? 1024 : 32 * kVotesStatisticsY / rows,
+                             rows) void statistics(const GuidedSums sums, const ColorVotes v) {
+  constexpr int warps = kVotesStatisticsY / rows, threads = 32 * warps;
   VF_SHARED_ALIGNED(16, Tile, tile);
+  VF_SHARED_ALIGNED(16, float4[rows == 1 ? warps / kStrip : 1][kWide],
+                    upper);  // of strips: their upper rows
+  VF_SHARED(Found, found);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int x0 = int(blockIdx.x) * kVotesStatisticsX - kRadius;
   const int y0 = int(blockIdx.y) * kVotesStatisticsY - kRadius;
-  wait_for_previous();
   let_next_start();
-  const Compared no_vote = {0, kNoVote};
+  // The votes let this kernel start when samples and prior were complete.
   const int16_t outside = kOne;
-  fetch<kComparedWide, kComparedHigh>(v, tile.around, v.voted, x0 - kAround, y0 - kAround,
-                                      &no_vote);
-  fetch<kWide, kHigh>(v, tile.words, v.words, x0, y0, static_cast<uint32_t*>(nullptr));
-  fetch<kPriorWide, kHigh>(v, tile.prior, v.prior, x0 - kPriorHalo, y0, &outside);
-  const Found error = find_error(v);
+  fetch<threads, kPriorWide, kPriorHigh>(v, tile.prior, v.prior, x0 - kPriorHalo, y0 - 1, &outside);
+  commit_copies();
+  fetch<threads, kWide, kHigh>(v, tile.words, v.words, x0, y0, static_cast<uint32_t*>(nullptr));
+  commit_copies();
+  wait_for_previous();
+  // The last warp finds the error, and the others copy.
+  const bool finds = warp == warps - 1;
+  ErrorSums counted;
+  if (finds) {
+    counted.fetch(v);
+  } else {
+    const Compared no_vote = {0, kNoVote};
+    fetch<threads - 32, kComparedWide, kComparedHigh>(v, tile.around, v.voted, x0 - kAround,
+                                                      y0 - kAround, &no_vote);
+  }
+  commit_copies();
+  // Sums down strips are also read where (a, b) do not count.
+  if (sums.strip == 1) {
+    wait_copies<2>();
+    if (!__syncthreads_or(any_in_band<threads>(tile))) {
+      write_outside<threads>(sums, v, tile, x0, y0);
+      wait_all_copies();
+      return;
+    }
+  }
+  if (finds) find_error(v, counted, &found);
   wait_all_copies();
   __syncthreads();
-  make_words(v, error, tile, x0, y0);
+  const Found error = found;
+  make_words<warps>(v, error, tile, x0, y0);
   __syncthreads();
-  write_sides(v, error, tile, x0, y0);
-  const int first = warp * kRows, x = x0 + kRadius + 2 * lane;
-  const bool sums_up = sums.strip > 1;
-  float4 total[2] = {};
+  const int first = warp * rows, x = x0 + kRadius + 2 * lane;
+#pragma unroll 1
+  for (int j = 0; j < rows && y0 + kRadius + first + j < v.height; j++)
+    write_sides(v, error, tile, x0, y0, kRadius + first + j);
+  // The rows that are in both windows come first.
+  uint32_t both[2][kMoments] = {};  // by column
+  {
+    uint2 row[2 * kRadius];
 #pragma unroll
-  for (int j = 0; j < kRows; j++) {
-    const int y = y0 + kRadius + first + j;
-    if (y >= v.height) return;
-    uint2 rows[2 * kRadius + 1];
-#pragma unroll
-    for (int i = 0; i < 2 * kRadius + 1; i++)
-      rows[i] = *reinterpret_cast<const uint2*>(&tile.words[first + j + i][2 * lane]);
-    uint32_t sum[2][kMoments] = {};  // by column
+    for (int i = 0; i < 2 * kRadius; i++)
+      row[i] = *reinterpret_cast<const uint2*>(&tile.words[first + 1 + i][2 * lane]);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-      const auto at = [&](int k) { return i ? rows[k].y : rows[k].x; };
-      add_rows(at(0), at(1), at(2), at(3), kPairsLow, kPairsHigh, sum[i], 1);
-      add_rows(at(4), at(5), at(6), at(7), kPairsLow, kPairsHigh, sum[i], 1);
-      add_rows(at(8), 0, 0, 0, kPairsLow, kPairsHigh, sum[i], 1);
+      const auto at = [&](int k) { return i ? row[k].y : row[k].x; };
+      add_rows(at(0), at(1), at(2), at(3), kPairsLow, kPairsHigh, both[i], 1);
+      add_rows(at(4), at(5), at(6), at(7), kPairsLow, kPairsHigh, both[i], 1);
+    }
+  }
+  float4 total[2] = {};
+#pragma unroll 1
+  for (int j = 0; j < rows; j++) {
+    const int y = y0 + kRadius + first + j;
+    if (rows > 1 && y >= v.height) return;
+    const uint2 row =
+        *reinterpret_cast<const uint2*>(&tile.words[first + j * (2 * kRadius + 1)][2 * lane]);
+    uint32_t sum[2][kMoments];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+#pragma unroll
+      for (int k = 0; k < kMoments; k++) sum[i][k] = both[i][k];
+      add_pixel(i ? row.y : row.x, sum[i]);
     }
     uint32_t moments[2][kMoments];
 #pragma unroll
@@ -185,26 +258,42 @@ __global__ __launch_bounds__(kThreads) void statistics(const GuidedSums sums, co
       moments[1][k] = two[1];
     }
     const int ny = window_count(y, kRadius, v.height);
+    float4 ab[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const int n = ny * window_count(min(x + i, v.width - 1), kRadius, v.width);
-      const float4 ab = solve(moments[0], n, __fdividef(1.f, float(n)), v.epsilon);
-      const float4 mine = sums_up ? total[0] + ab : ab;
-      if (2 * lane < kVotesStatisticsX && x + i < v.width)
-        sums.data[size_t(y) * v.width + x + i] = mine;
-      // The second column's turn, then the first one's again.
-      total[0] = total[1];
-      total[1] = mine;
-#pragma unroll
-      for (int k = 0; k < kMoments; k++) moments[0][k] = moments[1][k];
+      ab[i] = solve(moments[i], n, __fdividef(1.f, float(n)), v.epsilon);
     }
+    if (sums.strip > 1) {
+      if (rows == 1) {
+        if (!(warp & 1)) {
+          upper[warp / 2][2 * lane] = ab[0];
+          upper[warp / 2][2 * lane + 1] = ab[1];
+        }
+        __syncthreads();
+        if (warp & 1) {
+          total[0] = upper[warp / 2][2 * lane];
+          total[1] = upper[warp / 2][2 * lane + 1];
+        }
+      }
+      if (rows > 1 || warp & 1) {
+        ab[0] = total[0] + ab[0];
+        ab[1] = total[1] + ab[1];
+      }
+      total[0] = ab[0];
+      total[1] = ab[1];
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      if (2 * lane < kVotesStatisticsX && x + i < v.width && y < v.height)
+        sums.data[size_t(y) * v.width + x + i] = ab[i];
   }
 }
 
 }  // namespace
 
-VotesStatisticsKernel votes_statistics() {
-  return statistics;
+VotesStatisticsKernel votes_statistics(int rows) {
+  return rows == 1 ? statistics<1> : statistics<2>;
 }
 
 }  // namespace vf::cuda

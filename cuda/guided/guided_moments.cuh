@@ -21,26 +21,35 @@ __device__ __forceinline__ void add_rows(uint32_t p0, uint32_t p1, uint32_t p2, 
   for (int k = 0; k < kMoments; k++) sum[k * stride] = __dp4a(x[k], y[k], sum[k * stride]);
 }
 
+// Adds one pixel, r g b p, to the sums.
+__device__ __forceinline__ void add_pixel(uint32_t word, uint32_t* sum) {
+  const uint32_t r = word & 255, g = word >> 8 & 255, b = word >> 16 & 255, p = word >> 24;
+  const uint32_t x[kMoments] = {r, g, b, p, r, r, r, g, g, b, r, g, b};
+  const uint32_t y[kMoments] = {1, 1, 1, 1, r, g, b, g, b, b, p, p, p};
+#pragma unroll
+  for (int k = 0; k < kMoments; k++) sum[k] += x[k] * y[k];
+}
+
 // Returns (a, b) from exact sums v over n samples. b is for a guide relative to 128.
 __device__ __forceinline__ float4 solve(const uint32_t* v, int n, float per_n, float epsilon) {
   constexpr int I[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, J[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
   // Conversions by adding 1.5 * 2^23: I2F and F2I run at a quarter of the rate.
   constexpr float magic = 12582912.f;
-  constexpr int magic_bits = 0x4B400000;
+  constexpr uint32_t magic_bits = 0x4B400000;
   float c[9], mu[4], d[4];
-  int m[4], di[4];
+  uint32_t less[4], di[4];  // less: -m, as a multiply-add cannot subtract its product
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const float q = fmaf(float(v[i]), per_n, magic);  // m: the rounded mean; d: the rest of the sum
-    m[i] = __float_as_int(q) - magic_bits;
-    di[i] = int(v[i] - uint32_t(n * m[i]));
-    d[i] = __int_as_float(magic_bits + di[i]) - magic;
+    less[i] = magic_bits - __float_as_uint(q);
+    di[i] = v[i] + uint32_t(n) * less[i];
+    d[i] = __uint_as_float(magic_bits + di[i]) - magic;
     mu[i] = fmaf(d[i], per_n, q - magic);
   }
 #pragma unroll
   for (int k = 0; k < 9; k++) {
     const int i = I[k], j = J[k];
-    const int about = int(v[4 + k] - uint32_t(m[j]) * v[i] - uint32_t(m[i] * di[j]));
+    const int about = int(less[i] * di[j] + (less[j] * v[i] + v[4 + k]));
     c[k] = fmaf(-d[i] * per_n, d[j], float(about)) * per_n;
   }
   const float a11 = c[0] + epsilon, a12 = c[1], a13 = c[2], a22 = c[3] + epsilon, a23 = c[4],

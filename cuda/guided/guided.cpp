@@ -271,6 +271,7 @@ class CudaGuided final : public GuidedPlan {
       means_.inv_scale = 1 / 255.f;
       means_.guide_unit = 255 / source_.full;
       means_.sides = colors_.sides();
+      means_.prior = colors_.prior();
     }
     direct_.arguments = any_.arguments = s;
     coefficients_ = {grid_, mean_.as<float4>()};

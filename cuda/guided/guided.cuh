@@ -109,10 +109,12 @@ __device__ __forceinline__ float matte_of_word(const GuidedPacked& g, uint32_t w
       fmaf(ab.x, code_of(word, g.code[0]),
            fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
 }
+__device__ __forceinline__ uint32_t with_matte(const GuidedPacked& g, uint32_t word, float q) {
+  return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
+}
 // Puts its matte into the word.
 __device__ __forceinline__ uint32_t finish(const GuidedPacked& g, uint32_t word, float4 ab) {
-  const float q = matte_of_word(g, word, ab);
-  return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
+  return with_matte(g, word, matte_of_word(g, word, ab));
 }
 
 // Interpolates the means of 4 x 2 pixels from (x, y) on, which share their samples. x is a multiple

@@ -5,11 +5,11 @@
 // Idea: a block makes 128 x 32 pixels from 42 x 18 samples of (a, b). A thread sums one of their
 // four components down a column in place, then along part of a row. The means of 34 x 10 samples
 // are for threads of 4 x 4 pixels, whose samples are three by three. Pixels are fetched before the
-// wait for the launch before.
+// wait for the launch before. Blocks outside of the band need no (a, b): the first ones, which
+// start early, are done before the statistics are.
 //
 // Traffic: the frame once in and once out; 16 bytes a sample read 3 times from L2.
-#include "cuda/guided/guided.cuh"
-#include "cuda/guided/guided_colors.h"
+#include "cuda/guided/guided_colors.cuh"
 
 namespace vf::cuda {
 namespace {
@@ -36,6 +36,45 @@ __device__ __forceinline__ void sums_of_nine(const float (&in)[count + 8], float
   for (int i = 0; i < count; i++) out[i] = four[i] + four[i + 4] + in[i + 8];
 }
 
+// The prior of the samples that the block's pixels see, and of one sample around those, eight a
+// thread. It tells which blocks are outside of the band before the statistics are done.
+class Around {
+ public:
+  __device__ __forceinline__ explicit Around(const GuidedMeans& g) {
+    const int x = int(blockIdx.x) * kTileX + 8 * (part_ - 1);
+    const int y = int(blockIdx.y) * kTileY - 2 + int(threadIdx.x) / kParts;
+    in_ = int(threadIdx.x) < kParts * (kMeansY + 2) && x >= 0 && x < g.prior.pitch && y >= 0 &&
+          y < g.grid.height;
+    if (in_)
+      eight_ = __ldcg(reinterpret_cast<const uint4*>(g.prior.data + size_t(y) * g.prior.pitch + x));
+  }
+  // Returns whether all are outside, and on the same side. All threads of the block call it.
+  __device__ __forceinline__ bool all_outside(bool* subject) const {
+    // Of the first and the last eight of a row, two count.
+    const bool left = part_ == 0, right = part_ == kParts - 1;
+    uint32_t two[4] = {eight_.x, eight_.y, eight_.z, eight_.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      if (left || right) two[i] = left ? eight_.w : eight_.x;
+    const uint32_t all = two[0] & two[1] & two[2] & two[3];
+    const uint32_t any = two[0] | two[1] | two[2] | two[3];
+    const bool band =
+        in_ && (in_band_2(two[0]) || in_band_2(two[1]) || in_band_2(two[2]) || in_band_2(two[3]));
+    // The sign bit is set on the background's side.
+    const bool background = in_ && (any & 0x80008000) != 0;
+    *subject = in_ && (~all & 0x80008000) != 0;
+    if (__syncthreads_or(band)) return false;
+    *subject = __syncthreads_or(*subject);
+    return !__syncthreads_or(background) || !*subject;
+  }
+
+ private:
+  static constexpr int kParts = kTileX / 8 + 2;
+  const int part_ = int(threadIdx.x) % kParts;
+  bool in_;
+  uint4 eight_ = {};
+};
+
 __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, const GuidedMeans g,
                                                       const GuidedPacked w) {
   VF_SHARED_ALIGNED(16, float4[kHigh][kPitch], tile);
@@ -50,25 +89,68 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
   for (int j = 0; j < 4; j++)
     if (x < w.width && y + j < w.height)
       pixels[j] = __ldcs(reinterpret_cast<const uint4*>(in + size_t(j) * w.in.pitch));
-  wait_for_previous();
+  uint8_t* out = w.out.data + size_t(y) * w.out.pitch + 4 * x;
+  // The statistics let this kernel start when the prior was complete.
+  const Around around(g);
+  bool subject = false;
+  // The first blocks start long before the statistics are done.
+  const bool first = 4 * blockIdx.y < gridDim.y;
+  bool outside = first && around.all_outside(&subject);
   // The means begin one sample before the block's own, (a, b) a radius before those.
   const int x0 = int(blockIdx.x) * kTileX - 1, y0 = int(blockIdx.y) * kTileY - 1;
+  constexpr int rounds = (kMeansY * kMeansX + 255) / 256;
+  GuidedSide side[rounds] = {};
+  if (!outside) {
+    wait_for_previous();
 #pragma unroll
-  for (int at = tid; at < kHigh * kWide; at += 256) {
-    const int r = at / kWide, c = at - r * kWide, i = x0 - kRadius + c, j = y0 - kRadius + r;
-    if (i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
-      copy_async(shared_address(&tile[r][c]),
-                 reinterpret_cast<const uint8_t*>(sums.data + size_t(j) * g.grid.width + i));
-    else
-      tile[r][c] = make_float4(0, 0, 0, 0);
+    for (int u = 0; u < (kHigh * kWide + 255) / 256; u++) {
+      const int at = tid + 256 * u, r = at / kWide, c = at - r * kWide;
+      const int i = x0 - kRadius + c, j = y0 - kRadius + r;
+      if (at >= kHigh * kWide) break;
+      if (i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
+        copy_async(shared_address(&tile[r][c]),
+                   reinterpret_cast<const uint8_t*>(sums.data + size_t(j) * g.grid.width + i));
+      else
+        tile[r][c] = make_float4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int u = 0; u < rounds; u++) {
+      const int at = tid + 256 * u, r = at / kMeansX, i = x0 + at - r * kMeansX, j = y0 + r;
+      if (at < kMeansY * kMeansX && i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
+        side[u] = g.sides[size_t(j) * g.grid.width + i];
+    }
+    if (!first) outside = around.all_outside(&subject);
   }
-  commit_copies();
+  if (outside) {
 #pragma unroll
-  for (int at = tid; at < kMeansY * kMeansX; at += 256) {
-    const int r = at / kMeansX, c = at - r * kMeansX, i = x0 + c, j = y0 + r;
-    if (i < 0 || j < 0 || i >= g.grid.width || j >= g.grid.height) continue;
-    const int n = window_count(i, kRadius, g.grid.width) * window_count(j, kRadius, g.grid.height);
-    const float2 change = change_of(g.sides[size_t(j) * g.grid.width + i]);
+    for (int j = 0; j < 4; j++) {
+      if (x >= w.width || y + j >= w.height) break;
+      uint4 q = pixels[j];
+      const float matte = subject ? 1.f : 0.f;
+      q.x = with_matte(w, q.x, matte);
+      q.y = with_matte(w, q.y, matte);
+      q.z = with_matte(w, q.z, matte);
+      q.w = with_matte(w, q.w, matte);
+      __stcs(reinterpret_cast<uint4*>(out + size_t(j) * w.out.pitch), q);
+    }
+    wait_all_copies();
+    end_after_previous();
+    return;
+  }
+  // Most blocks have whole windows only.
+  const bool whole = x0 >= kRadius && y0 >= kRadius && x0 + kMeansX + kRadius <= g.grid.width &&
+                     y0 + kMeansY + kRadius <= g.grid.height;
+#pragma unroll
+  for (int u = 0; u < rounds; u++) {
+    const int at = tid + 256 * u, r = at / kMeansX, c = at - r * kMeansX;
+    if (at >= kMeansY * kMeansX) break;
+    constexpr int across = 2 * kRadius + 1;
+    int n = across * across;
+    if (!whole)
+      n = max(window_count(x0 + c, kRadius, g.grid.width) *
+                  window_count(y0 + r, kRadius, g.grid.height),
+              1);
+    const float2 change = change_of(side[u]);
     scale[r][c] = make_float2(__fdividef(g.inv_scale, float(n)) * change.x, change.y);
   }
   wait_all_copies();
@@ -104,8 +186,7 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
   int column[3];
 #pragma unroll
   for (int k = 0; k < 3; k++) column[k] = min(max(x0 + lane + k, 0), g.grid.width - 1) - x0;
-  uint8_t* out = w.out.data + size_t(y) * w.out.pitch + 4 * x;
-  // Two rows of pixels at a time lie between the same two of samples.
+    // Two rows of pixels at a time lie between the same two of samples.
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     const int up = y0 + warp + (k + 1) / 2;

@@ -34,6 +34,16 @@ bool are_words(const Layout& l, const MatteChannels& m) {
          l.plane[0].pixel_step() == 4 && m.colors == 3;
 }
 
+// Whether the components are bytes in planes as of NV12, without alpha.
+bool are_planes(const Layout& l, const MatteChannels& m) {
+  if (l.type != Type::u8 || l.planes != 2 || m.colors != 3 || m.alpha.plane >= 0) return false;
+  const PlaneLayout &luma = l.plane[0], &chroma = l.plane[1];
+  return m.color[0].plane == 0 && m.color[1].plane == 1 && m.color[2].plane == 1 &&
+         luma.pixel_step() == 1 && luma.sub_x == 0 && luma.sub_y == 0 && luma.width % 4 == 0 &&
+         luma.height % 2 == 0 && chroma.pixel_step() == 2 && chroma.sub_x == 1 &&
+         chroma.sub_y == 1 && m.color[1].channel + m.color[2].channel == 1;
+}
+
 // view_of() sets the fields that are the same for all images, and show() those of an image.
 GuidedView view_of(const Layout& l, const Component& c) {
   if (c.plane < 0) return {};
@@ -46,15 +56,24 @@ void show(const Image& image, const Component& c, GuidedView* view) {
   view->stride = image.stride[c.plane];
 }
 
-bool aligned(const Image& image, unsigned bytes) {
+bool aligned(const Image& image, unsigned bytes, int plane = 0) {
   // Words are addressed by 32-bit offsets.
-  return reinterpret_cast<uintptr_t>(image.data[0]) % bytes == 0 && image.stride[0] % bytes == 0 &&
-         image.stride[0] * int64_t(image.layout.plane[0].height) <= INT_MAX;
+  return reinterpret_cast<uintptr_t>(image.data[plane]) % bytes == 0 &&
+         image.stride[plane] % bytes == 0 &&
+         image.stride[plane] * int64_t(image.layout.plane[plane].height) <= INT_MAX;
 }
 void show(const Image& image, bool are_words, GuidedWords* words) {
   const bool usable = are_words && aligned(image, 4);
   words->data = usable ? static_cast<uint8_t*>(image.data[0]) : nullptr;
   words->pitch = usable ? int(image.stride[0]) : 0;
+}
+
+void show(const Image& image, bool are_planes, GuidedPlanes* planes) {
+  const bool usable = are_planes && aligned(image, 4) && aligned(image, 4, 1);
+  planes->luma = usable ? static_cast<uint8_t*>(image.data[0]) : nullptr;
+  planes->chroma = usable ? static_cast<uint8_t*>(image.data[1]) : nullptr;
+  planes->luma_pitch = usable ? int(image.stride[0]) : 0;
+  planes->chroma_pitch = usable ? int(image.stride[1]) : 0;
 }
 
 struct Statistics {
@@ -160,6 +179,10 @@ class CudaGuided final : public GuidedPlan {
 
   void set_words() {
     const GuidedTask& t = task_;
+    from_planes_ = are_planes(t.source, t.from);
+    to_planes_ = are_planes(t.destination, t.to);
+    if (from_planes_) source_.planes.first = t.from.color[1].channel;
+    if (to_planes_) destination_.planes.first = t.to.color[1].channel;
     from_words_ = are_words(t.source, t.from);
     to_words_ = are_words(t.destination, t.to) && t.to.alpha.plane == 0;
     only_alpha_ = from_words_ && to_words_ && !source_.key.used && t.params.despill <= 0 &&
@@ -421,6 +444,11 @@ class CudaGuided final : public GuidedPlan {
     if (n >= 3 && only_alpha_)
       for (const bool aligned : {false, true})
         quads_pass_[aligned] = {guided_apply_quads(aligned), shape(4, 4)};
+    if (n == 4 && from_planes_ && (to_words_ || to_planes_)) {
+      const bool plain = t.params.despill <= 0 && !t.layers.estimates &&
+                         (to_planes_ || t.params.output == MatteOutput::alpha);
+      planes_pass_ = {guided_apply_planes(to_words_, t.layers.blurs, plain), shape(4, 2)};
+    }
     for (const bool words : {false, true})
       pixels_pass_[words] = {guided_apply_pixels(size, is_float, cell_, words && cell_ == 1),
                              cell_ == 1 ? shape(1, kGuidedRowsPerThread) : shape(cell_, cell_)};
@@ -435,6 +463,8 @@ class CudaGuided final : public GuidedPlan {
     show(dst, t.to.alpha, &destination_.alpha);
     show(src, from_words_, &source_.words);
     show(dst, to_words_, &destination_.words);
+    show(src, from_planes_, &source_.planes);
+    show(dst, to_planes_, &destination_.planes);
     packed_.in = source_.words;
     packed_.out = destination_.words;
     bool stay = t.params.output == MatteOutput::alpha && !result_.despill && !t.converts &&
@@ -450,8 +480,11 @@ class CudaGuided final : public GuidedPlan {
     show_frames(src, dst);
     const bool words_in = source_.words.data, words_out = destination_.words.data;
     const bool whole = task_.width % 4 == 0, quads_in = words_in && aligned(src, 16);
-    const bool quads = quads_in && words_out && aligned(dst, 16) && whole;
-    const bool sample_quads = quads_in && !source_.key.used && whole;
+    const bool quads_out = words_out && aligned(dst, 16);
+    const bool quads = quads_in && quads_out && whole;
+    const GuidedReads reads = source_.planes.luma                      ? GuidedReads::planes
+                              : quads_in && !source_.key.used && whole ? GuidedReads::quads
+                                                                       : GuidedReads::components;
     const bool joined = means_apply_pass_.kernel && quads;
 
     const bool direct =
@@ -459,7 +492,7 @@ class CudaGuided final : public GuidedPlan {
     const Statistics& s = direct ? direct_ : any_;
     GuidedSums sums = s.arguments.sums;
     if (colors_.statistics_strip()) sums.strip = joined ? 1 : colors_.statistics_strip();
-    if (colors()) VF_TRY(colors_.enqueue(source_, mask_.mask(), sums, sample_quads));
+    if (colors()) VF_TRY(colors_.enqueue(source_, mask_.mask(), sums, reads));
     if (mask_samples_.data)
       VF_TRY(mask_pass_.enqueue(cuda_, source_, grid_, mask_.mask(), mask_samples_));
     if (!colors_.statistics_strip())
@@ -477,13 +510,15 @@ class CudaGuided final : public GuidedPlan {
     if (layers_.used()) {
       const SampleWords samples = colors_.samples();
       VF_TRY(layers_.enqueue(source_, mask_.mask(), coefficients_, colors() ? &samples : nullptr,
-                             sample_quads));
+                             reads));
     }
     if (cells_pass_.kernel && quads) return cells_pass_.enqueue(cuda_, packed_, coefficients_);
     if (colours_pass_.kernel && quads)
       return colours_pass_.enqueue(cuda_, packed_, coefficients_, result_);
     if (words && quads_pass_[quads].kernel)
       return quads_pass_[quads].enqueue(cuda_, packed_, coefficients_);
+    if (planes_pass_.kernel && source_.planes.luma && (quads_out || destination_.planes.luma))
+      return planes_pass_.enqueue(cuda_, source_, destination_, coefficients_, result_);
     return pixels_pass_[words_out].enqueue(cuda_, source_, destination_, coefficients_, result_);
   }
 
@@ -511,10 +546,13 @@ class CudaGuided final : public GuidedPlan {
   GuidedPass<GuidedPacked, GuidedCoefficients, GuidedResult> colours_pass_;
   // Everything; [1] if the destination's pixels are words.
   GuidedPass<GuidedSource, GuidedDestination, GuidedCoefficients, GuidedResult> pixels_pass_[2];
+  // Source of planes at subsample 4, and a result of planes or of words aligned to 16 bytes.
+  GuidedPass<GuidedSource, GuidedDestination, GuidedCoefficients, GuidedResult> planes_pass_;
   bool direct_aligned_ = false;  // direct_ needs words aligned to 16 bytes
   int means_columns_ = 0;        // of a lane; 0: streaming
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, may_finish_early_ = false;
+  bool from_planes_ = false, to_planes_ = false;
   bool only_alpha_ = false;  // both frames are words, and only alpha changes
   GuidedColorsPlan colors_;
   GuidedLayersPlan layers_;

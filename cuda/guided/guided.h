@@ -31,6 +31,17 @@ struct GuidedWords {
   uint32_t order = 0x3210;
 };
 
+// Pixels of u8 in a plane of luma and one of both chroma components, of half the width and height
+// (NV12). Rows begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2 pixels.
+struct GuidedPlanes {
+  uint8_t *luma = nullptr, *chroma = nullptr;  // null where components are read or written alone
+  int luma_pitch = 0, chroma_pitch = 0;        // bytes
+  int first = 0;                               // the channel of the second colour; 1 for NV21
+};
+
+// How the kernels that see every pixel of the source read it.
+enum class GuidedReads { components, quads, planes };  // quads: words aligned to 16 bytes
+
 // The mask is made of the colours.
 struct GuidedKey {
   int used = 0;
@@ -42,6 +53,7 @@ struct GuidedSource {
   GuidedView color[3], alpha;
   int colors = 3;
   GuidedWords words;
+  GuidedPlanes planes;
   int width = 0, height = 0;
   // The value in memory that stands for 1, which is codes * unit. Integers are multiples of unit.
   float full = 255, codes = 255, unit = 1;
@@ -52,6 +64,7 @@ struct GuidedDestination {
   GuidedView color[3], alpha;  // an opaque frame has no alpha
   int colors = 3;
   GuidedWords words;
+  GuidedPlanes planes;
   int colours_stay = 0;  // the colours are in place already, and only alpha is written
 };
 
@@ -212,6 +225,10 @@ GuidedPackedKernel guided_apply_quads(bool aligned);
 // Writes the result pixel by pixel, with everything allowed. `cell` is the side of the square of
 // pixels that must be done together: 1, 2 or 8.
 GuidedPixelsKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
+// Writes the result of a source of planes at subsample 4, by 4 x 2 pixels. With `words`, the frame
+// is of words. Otherwise it is of planes, and has a composite over a colour or, with `blurs`, over
+// the blurred frame. `plain`: no colour is despilled or estimated, and words have MatteOutput::alpha.
+GuidedPixelsKernel guided_apply_planes(bool words, bool blurs, bool plain);
 // Writes a result whose colours change, by 4 x 2 pixels of words aligned to 16 bytes: every output
 // but the matte. `pairs` is as above. `plain` is for frames without despill and
 // over an opaque background.

@@ -113,22 +113,6 @@ __global__ __launch_bounds__(256) void quads(const GuidedPacked g, const GuidedC
   }
 }
 
-// Finds all colours of a pixel whose source has the colours `seen`, in the destination's colour
-// space.
-__device__ __forceinline__ void colours(const GuidedResult& g, int x, int y, const float* seen,
-                                        float q, float* out) {
-  float v[3] = {seen[0], seen[1], seen[2]}, own[3], behind[3] = {};
-  estimate_at(g, x, y, q, v);
-  if (g.output == kOutputComposite) background_at(g, x, y, behind);
-#pragma unroll
-  for (int c = 0; c < 3; c++) own[c] = out[c] = colour(g, despilled(g, v, c), q, c, behind[c]);
-  if (!g.converts) return;
-#pragma unroll
-  for (int c = 0; c < 3; c++)
-    out[c] = fmaf(g.convert[c][0], own[0],
-                  fmaf(g.convert[c][1], own[1], fmaf(g.convert[c][2], own[2], g.convert[c][3])));
-}
-
 template <class T>
 __device__ __forceinline__ T rounded(const GuidedResult& g, float code) {
   if (std::is_same<T, float>::value) return T(code);

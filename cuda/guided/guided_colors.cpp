@@ -48,9 +48,10 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
   if (tiles.y > 65535)
     return Status::error(Code::unsupported,
                          "height is %d, which is too large for refine=colors on CUDA", task.height);
-  for (const bool quads : {false, true})
-    samples_[quads] = {guided_samples(size, is_float, quads, p.mask == MatteMask::external),
-                       {dim3(blocks_of(c.width, 32), blocks_of(c.height, 8)), 256, 0, early}};
+  for (int reads = 0; reads < 3; reads++)
+    samples_[reads] = {
+        guided_samples(size, is_float, GuidedReads(reads), p.mask == MatteMask::external),
+        {dim3(blocks_of(c.width, 32), blocks_of(c.height, 8)), 256, 0, early}};
   prior_ = {votes_prior(c.distance, tensor), {tiles, 256, 0, early}};
   votes_ = {votes_of(tensor, c.reach),
             {dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height), 256,
@@ -104,9 +105,9 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
 }
 
 Status GuidedColorsPlan::enqueue(const GuidedSource& source, const ExternalMask& mask,
-                                 const GuidedSums& sums, bool quads) {
+                                 const GuidedSums& sums, GuidedReads reads) {
   CudaQueue& queue = *queue_;
-  VF_TRY(samples_[quads].enqueue(queue, source, mask, samples()));
+  VF_TRY(samples_[int(reads)].enqueue(queue, source, mask, samples()));
   VF_TRY(prior_.enqueue(queue, v_));
   VF_TRY(votes_.enqueue(queue, v_));
   if (statistics_strip_) {

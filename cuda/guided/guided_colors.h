@@ -73,9 +73,10 @@ using SamplesKernel = void (*)(GuidedSource, ExternalMask, SampleWords);
 using VotesLowKernel = void (*)(GuidedSource, GuidedGrid, ColorVotes);
 using VotesStatisticsKernel = void (*)(GuidedSums, ColorVotes);
 
-// Makes the samples, by blocks of 32 x 8. `quads`: the frame's pixels are words aligned to 16
-// bytes, of a width that is a multiple of 4. `external`: the mask is external.
-SamplesKernel guided_samples(int component_size, bool is_float, bool quads, bool external);
+// Makes the samples, by blocks of 32 x 8. Quads are of a width that is a multiple of 4, and have no
+// chroma key. `external`: the mask is external.
+SamplesKernel guided_samples(int component_size, bool is_float, GuidedReads reads, bool external);
+SamplesKernel guided_samples_of_planes(bool external);
 // Makes the guided filter's samples at another subsample.
 VotesLowKernel votes_low(int component_size, bool is_float);
 // Makes the prior for distances of up to `distance` samples, and the models. With `tensor`, here
@@ -97,10 +98,9 @@ VotesStatisticsKernel votes_statistics(int rows);
 class GuidedColorsPlan {
  public:
   Status prepare(CudaQueue& queue, const GuidedTask& task);
-  // Enqueues the votes of a frame. `quads` as above. Where they make the statistics as well, those
-  // go to `sums`.
+  // Enqueues the votes of a frame. Where they make the statistics as well, those go to `sums`.
   Status enqueue(const GuidedSource& source, const ExternalMask& mask, const GuidedSums& sums,
-                 bool quads);
+                 GuidedReads reads);
   // Rows of a strip if the votes make the statistics as well, and else 0.
   int statistics_strip() const { return statistics_strip_; }
   // Returns the guided filter's samples, as words of r g b p, and their pitch in samples.
@@ -118,7 +118,7 @@ class GuidedColorsPlan {
   ColorVotes v_;
   GuidedGrid grid_;
   int statistics_strip_ = 0;
-  GuidedPass<GuidedSource, ExternalMask, SampleWords> samples_[2];  // by `quads`
+  GuidedPass<GuidedSource, ExternalMask, SampleWords> samples_[3];  // by GuidedReads
   GuidedPass<ColorVotes> prior_, votes_, result_;
   GuidedPass<GuidedSums, ColorVotes> statistics_;
   GuidedPass<GuidedSource, GuidedGrid, ColorVotes> low_;

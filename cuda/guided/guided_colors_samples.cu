@@ -44,14 +44,6 @@ __device__ __forceinline__ uint32_t mean_word(const GuidedSource& g, int x, int 
   return word;
 }
 
-// Puts the external mask at the centre of a sample into its word.
-__device__ __forceinline__ uint32_t with_external(const GuidedSource& g, const ExternalMask& mask,
-                                                  uint32_t word, int x, int y) {
-  const int hx = min(kStep * (2 * x + 1), 2 * g.width - 1);
-  const int hy = min(kStep * (2 * y + 1), 2 * g.height - 1);
-  return (word & 0x00ffffff) | mask_byte(mask_at(mask, hx, hy)) << 24;
-}
-
 template <class T, bool external>
 __global__ __launch_bounds__(256) void samples(const GuidedSource g, const ExternalMask mask,
                                                const SampleWords to) {
@@ -129,17 +121,18 @@ __global__ __launch_bounds__(256) void low_samples(const GuidedSource g, const G
 }
 
 template <bool external>
-SamplesKernel samples_of(int component_size, bool is_float, bool quads) {
+SamplesKernel samples_of(int component_size, bool is_float, GuidedReads reads) {
   if (is_float) return samples<float, external>;
   if (component_size == 2) return samples<uint16_t, external>;
-  return quads ? samples_quads<external> : samples<uint8_t, external>;
+  if (reads == GuidedReads::planes) return guided_samples_of_planes(external);
+  return reads == GuidedReads::quads ? samples_quads<external> : samples<uint8_t, external>;
 }
 
 }  // namespace
 
-SamplesKernel guided_samples(int component_size, bool is_float, bool quads, bool external) {
-  return external ? samples_of<true>(component_size, is_float, quads)
-                  : samples_of<false>(component_size, is_float, quads);
+SamplesKernel guided_samples(int component_size, bool is_float, GuidedReads reads, bool external) {
+  return external ? samples_of<true>(component_size, is_float, reads)
+                  : samples_of<false>(component_size, is_float, reads);
 }
 
 VotesLowKernel votes_low(int component_size, bool is_float) {

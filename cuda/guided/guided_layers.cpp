@@ -74,9 +74,9 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
   }
 
   const bool early = queue.device().starts_early();
-  for (const bool quads : {false, true})
-    sample_[quads] = {guided_samples(size_of(task.source.type), task.source.type == Type::f32,
-                                     quads, task.params.mask == MatteMask::external),
+  for (int reads = 0; reads < 3; reads++)
+    sample_[reads] = {guided_samples(size_of(task.source.type), task.source.type == Type::f32,
+                                     GuidedReads(reads), task.params.mask == MatteMask::external),
                       {dim3(blocks_of(l.width, 32), blocks_of(l.height, 8)), 256}};
   matte_ = {layers_samples(task.params.subsample == GuidedLayers::kStep),
             {tiles, kLayersTileX * kLayersTileY, 0, early}};
@@ -88,8 +88,8 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
 
 Status GuidedLayersPlan::enqueue(const GuidedSource& source, const ExternalMask& mask,
                                  const GuidedCoefficients& means, const SampleWords* samples,
-                                 bool quads) {
-  if (!samples) VF_TRY(sample_[quads].enqueue(*queue_, source, mask, samples_));
+                                 GuidedReads reads) {
+  if (!samples) VF_TRY(sample_[int(reads)].enqueue(*queue_, source, mask, samples_));
   l_.words = samples ? *samples : samples_;
   VF_TRY(matte_.enqueue(*queue_, means, l_));
   if (!l_.blurs) return {};

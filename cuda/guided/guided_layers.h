@@ -45,15 +45,15 @@ class GuidedLayersPlan {
   Status prepare(CudaQueue& queue, const GuidedTask& task, GuidedResult* result);
   bool used() const { return l_.estimates || l_.blurs; }
   // Enqueues the layers of a frame whose means are enqueued. `samples` are those of refine=colors;
-  // null where they have to be made here. `quads` is that of guided_samples.
+  // null where they have to be made here.
   Status enqueue(const GuidedSource& source, const ExternalMask& mask,
-                 const GuidedCoefficients& means, const SampleWords* samples, bool quads);
+                 const GuidedCoefficients& means, const SampleWords* samples, GuidedReads reads);
 
  private:
   CudaQueue* queue_ = nullptr;
   Layers l_, second_;  // second_ is for the second round of the blur, and has cells if there is one
   SampleWords samples_;
-  GuidedPass<GuidedSource, ExternalMask, SampleWords> sample_[2];  // by `quads`
+  GuidedPass<GuidedSource, ExternalMask, SampleWords> sample_[3];  // by GuidedReads
   GuidedPass<GuidedCoefficients, Layers> matte_;
   GuidedPass<Layers> blur_;
   Allocation memory_;

@@ -34,6 +34,14 @@ __device__ __forceinline__ uint32_t mask_byte(int v) {
   return uint32_t(v + (1 << 15)) >> 16;
 }
 
+// Puts the mask at the centre of a sample of 4 x 4 pixels into its word.
+__device__ __forceinline__ uint32_t with_external(const GuidedSource& g, const ExternalMask& mask,
+                                                  uint32_t word, int x, int y) {
+  const int hx = min(GuidedColors::kStep * (2 * x + 1), 2 * g.width - 1);
+  const int hy = min(GuidedColors::kStep * (2 * y + 1), 2 * g.height - 1);
+  return (word & 0x00ffffff) | mask_byte(mask_at(mask, hx, hy)) << 24;
+}
+
 // Returns the mask as a component of the frame.
 template <class T>
 __device__ __forceinline__ T mask_component(const GuidedSource& g, int v) {

@@ -2,7 +2,7 @@
 // packed frames. They are chained by programmatic dependent launch where the device has it, which
 // saves 2 to 3 µs per frame.
 //
-//   guided_mask         makes an external mask's samples
+//   guided_mask         makes the samples of an external mask or of a chroma key
 //   guided_statistics   finds (a, b) of each window
 //   guided_means        makes their means, and the result at subsample 1
 //   guided_steady       blends the means with those of the previous frames, with `temporal`
@@ -108,7 +108,7 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(cuda_.allocate(Memory::device, samples * sizeof(float4), &mean_));
     VF_TRY(layers_.prepare(cuda_, t, &result_));
     if (colors()) VF_TRY(colors_.prepare(cuda_, t));
-    if (external() && !colors()) VF_TRY(prepare_mask());
+    if (makes_mask() && !colors()) VF_TRY(prepare_mask());
     set_guide();
     VF_TRY(choose_statistics());
     choose_means();
@@ -149,7 +149,13 @@ class CudaGuided final : public GuidedPlan {
   bool colors() const { return task_.params.refine == MatteRefine::colors; }
   // Whether the statistics read words of the guide and the mask that were made before them, and not
   // the frame.
-  bool guide_is_words() const { return colors() || (external() && task_.source.type == Type::u8); }
+  bool guide_is_words() const {
+    return colors() || (makes_mask() && task_.source.type == Type::u8);
+  }
+  // Whether the mask's samples are made before the statistics.
+  bool makes_mask() const {
+    return external() || (source_.key.used && task_.source.type == Type::u8);
+  }
 
   void set_frames() {
     const GuidedTask& t = task_;
@@ -251,8 +257,8 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(cuda_.allocate(Memory::device, size_t(mask_samples_.pitch) * t.low_height * size,
                           &mask_memory_));
     mask_samples_.data = mask_memory_.data();
-    mask_pass_ = {guided_mask(size_of(t.source.type), t.source.type == Type::f32),
-                  {dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256}};
+    mask_pass_ = {guided_mask(size_of(t.source.type), t.source.type == Type::f32, external()),
+                  {dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0, early_}};
     return {};
   }
 
@@ -334,6 +340,8 @@ class CudaGuided final : public GuidedPlan {
       };
       if (shared() > cuda_.device().shared_per_block) rows = 1;
       const int resident = rows == 1 && blocks(8) > 2 * processors ? 3 : 2;
+      // An early start costs 2 µs behind the launch that makes words.
+      const bool early = early_ && !guide_is_words();
       if (shared() <= cuda_.device().shared_per_block) {
         for (const bool direct : {false, true}) {
           if (direct && !words_only) continue;
@@ -341,7 +349,7 @@ class CudaGuided final : public GuidedPlan {
           s.arguments.sums.strip = kStatisticsWarps * rows;
           s.pass = {guided_statistics_tile(direct, rows, resident),
                     {dim3(blocks_of(lw, columns), blocks_of(lh, kStatisticsWarps * rows)),
-                     32 * kStatisticsWarps, size_t(shared())}};
+                     32 * kStatisticsWarps, size_t(shared()), early}};
           VF_TRY(allow_shared(s.pass.kernel, s.pass.shape.shared));
         }
         return {};

@@ -95,8 +95,8 @@ struct ExternalMask {
   int count = 0;
 };
 
-// The external mask at the samples, which guided_mask makes: one component per sample or, for u8,
-// one word of the guide and the mask.
+// The mask at the samples, which guided_mask makes: one component per sample or, for u8, one word
+// of the guide and the mask.
 struct GuidedMaskSamples {
   void* data = nullptr;
   int pitch = 0;  // samples
@@ -209,8 +209,9 @@ GuidedStatisticsKernel guided_statistics_tile(bool direct, int rows_per_warp, in
 // Takes 4 warps if not `direct`.
 GuidedStatisticsKernel guided_statistics_streaming(bool direct, int warps);
 GuidedStatisticsKernel guided_statistics_wide(int component_size, bool is_float);
-// Makes the external mask's samples, by blocks of 32 x 8 in 256 threads.
-GuidedMaskKernel guided_mask(int component_size, bool is_float);
+// Makes the mask's samples, by blocks of 32 x 8 in 256 threads: those of an external mask or, for
+// u8, of the chroma key.
+GuidedMaskKernel guided_mask(int component_size, bool is_float, bool external);
 // Makes the second means, in tiles of 32 * columns_per_lane columns. 0 columns stand for streaming,
 // with up to 1024 threads. With `last`, the kernel writes the result instead of the means.
 GuidedMeansKernel guided_means(int columns_per_lane, bool last);

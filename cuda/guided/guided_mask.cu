@@ -1,6 +1,7 @@
-// Makes the external mask's samples for refine=guided, one per thread. It reads the mask, which is
+// Makes the mask's samples for refine=guided, one per thread. It reads an external mask, which is
 // small and stays in the cache, and writes a component per sample. For 8-bit frames it writes words
-// of the guide and the mask, which the statistics read fastest.
+// of the guide and the mask, which the statistics read fastest. It does so for a chroma key, too:
+// the statistics have few threads and would find each sample's key several times.
 //
 // refine=colors needs no such launch: guided_colors_samples.cu reads the frame and the mask at
 // once.
@@ -22,24 +23,29 @@ __global__ __launch_bounds__(256) void mask_samples(const GuidedSource g, const 
                                                     const ExternalMask mask,
                                                     const GuidedMaskSamples to) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
   if (x >= grid.width || y >= grid.height) return;
   static_cast<T*>(to.data)[size_t(y) * to.pitch + x] = mask_of_sample<T>(g, grid, mask, x, y);
 }
 
+template <bool external>
 __global__ __launch_bounds__(256) void mask_words(const GuidedSource g, const GuidedGrid grid,
                                                   const ExternalMask mask,
                                                   const GuidedMaskSamples to) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
   if (x >= grid.width || y >= grid.height) return;
-  static_cast<uint32_t*>(to.data)[size_t(y) * to.pitch + x] = word_of(
-      read_sample<uint8_t, false>(g, grid, x, y), mask_of_sample<uint8_t>(g, grid, mask, x, y));
+  const Pixel<uint8_t> p = read_sample<uint8_t, !external>(g, grid, x, y);
+  static_cast<uint32_t*>(to.data)[size_t(y) * to.pitch + x] =
+      word_of(p, external ? mask_of_sample<uint8_t>(g, grid, mask, x, y) : p.v[3]);
 }
 
 }  // namespace
 
-GuidedMaskKernel guided_mask(int component_size, bool is_float) {
+GuidedMaskKernel guided_mask(int component_size, bool is_float, bool external) {
   if (is_float) return mask_samples<float>;
-  return component_size == 2 ? mask_samples<uint16_t> : mask_words;
+  if (component_size == 2) return mask_samples<uint16_t>;
+  return external ? mask_words<true> : mask_words<false>;
 }
 
 }  // namespace vf::cuda

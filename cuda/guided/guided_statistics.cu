@@ -70,6 +70,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
   uint32_t* const prefix = shared + warp * kMoments * kPrefixPitch;
   uint32_t* const samples = shared + kStatisticsWarps * kMoments * kPrefixPitch;
   const int x0 = blockIdx.x * columns, y0 = blockIdx.y * rows_out;
+  wait_for_previous();
   {
     const int c = tid & (kStatisticsTile - 1), x = x0 - r + c;
     const bool in_x = x >= 0 && x < g.grid.width;

@@ -1,18 +1,19 @@
 // Makes 3 x 3 medians of dense 8-bit RGBA and of dense planes of one or two channels of 8 or 16
 // bits, without shared memory.
 //
-// Idea: a register holds two values, so that four registers cover eight values of a row. Bytes are
-// not widened: in a register of two 16-bit values, the byte below a pixel's own byte only breaks
-// ties, so the upper byte of the median is exact. A column of three is sorted from the pair that
-// two outputs share. The median of nine is the median of (the largest low, the median middle, the
-// smallest high). Gray, two channels, 8 and 16 bits differ only in how bytes of neighbouring words
-// form registers: permutations whose selectors depend on the plane, so that one launch filters all
-// planes of a frame.
+// Idea: a register holds two values of which both neighbours are in the registers next to it: one
+// from each half of a thread's bytes, or with two channels a pixel's. So no column is sorted twice.
+// Bytes are not widened: in a register of two 16-bit values, the byte below a pixel's own byte only
+// breaks ties, so the upper byte of the median is exact. The median of nine is the median of (the
+// largest low, the median middle, the smallest high) of its sorted columns. Compute capability 9.0
+// has minima and maxima of three, and the middle of three is their sum without both, which the
+// multiply pipe computes. One launch filters all planes of a frame.
 //
-// Traffic: rows are read twice (through L1), by 16-byte loads, and neighbours' words come by
-// shuffle. RGBA rows are read 1.5 times. Each pixel is written once.
-// Tile: a thread makes 16 bytes of 2 rows, or 2 x 4 pixels of RGBA.
-// Limit (H200): the latency of one wave of loads limits the speed, and then the work does.
+// Traffic: a thread reads two rows more than it makes (through L1), by 16-byte loads, and
+// neighbours' words come by shuffle. Each pixel is written once.
+// Tile: a thread makes 16 bytes of 2 or 4 rows, or 2 x 4 pixels of RGBA.
+// Limit (H200): for large frames the memory limits the speed, and otherwise the latency of one wave
+// of loads and then the work do.
 #include <algorithm>
 
 #include "cuda/core/launch.h"
@@ -29,224 +30,274 @@ __device__ __forceinline__ uint32_t lesser(uint32_t a, uint32_t b) {
 __device__ __forceinline__ uint32_t greater(uint32_t a, uint32_t b) {
   return __vmaxu2(a, b);
 }
-__device__ __forceinline__ uint32_t median_of_3(uint32_t a, uint32_t b, uint32_t c) {
-  return greater(lesser(a, b), lesser(greater(a, b), c));
+
+// Returns the value of three that is neither the least nor the greatest. It computes this with the
+// multiply pipe, because minima and maxima need the other one. This is exact modulo 2^32, because
+// it holds for the registers as numbers. `one` is 1, which the compiler must not know, and `sum` is
+// the sum of the three.
+__device__ __forceinline__ uint32_t middle(uint32_t sum, uint32_t low, uint32_t high,
+                                           uint32_t one) {
+  return multiply_add(high, 0u - one, multiply_add(low, 0u - one, sum));
 }
 
-// Holds sorted columns, two in a register.
-struct Columns {
-  uint32_t low[4], middle[4], high[4];
+// Holds two columns of three values in order.
+struct Sorted {
+  uint32_t low, middle, high;
 };
-
-// Makes columns of three from sorted pairs a and b and a third pixel.
-__device__ __forceinline__ Columns insert(const uint32_t (&a)[4], const uint32_t (&b)[4],
-                                          const uint32_t (&third)[4]) {
-  Columns c;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    const uint32_t t = greater(a[i], third[i]);
-    c.low[i] = lesser(a[i], third[i]);
-    c.middle[i] = lesser(b[i], t);
-    c.high[i] = greater(b[i], t);
-  }
-  return c;
+__device__ __forceinline__ Sorted sort(uint32_t a, uint32_t b, uint32_t c, uint32_t one) {
+  Sorted s;
+  s.low = lesser(lesser(a, b), c);
+  s.high = greater(greater(a, b), c);
+  s.middle = middle(multiply_add(c, one, multiply_add(a, one, b)), s.low, s.high, one);
+  return s;
 }
 
 // Computes the medians of columns 0 to 2 and of columns 1 to 3.
-__device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint32_t* second) {
-  const uint32_t low = greater(c.low[1], c.low[2]), high = lesser(c.high[1], c.high[2]);
-  const uint32_t m0 = lesser(c.middle[1], c.middle[2]), m1 = greater(c.middle[1], c.middle[2]);
-  *first = median_of_3(greater(low, c.low[0]), greater(m0, lesser(m1, c.middle[0])),
-                       lesser(high, c.high[0]));
-  *second = median_of_3(greater(low, c.low[3]), greater(m0, lesser(m1, c.middle[3])),
-                        lesser(high, c.high[3]));
+__device__ __forceinline__ void medians(const Sorted* c, uint32_t one, uint32_t* out) {
+  const uint32_t m0 = lesser(c[1].middle, c[2].middle), m1 = greater(c[1].middle, c[2].middle);
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const Sorted& other = c[3 * i];
+    const uint32_t low = greater(greater(c[1].low, c[2].low), other.low);
+    const uint32_t high = lesser(lesser(c[1].high, c[2].high), other.high);
+    const uint32_t m = greater(m0, lesser(m1, other.middle));
+    out[i] =
+        middle(low + m + high, lesser(lesser(low, m), high), greater(greater(low, m), high), one);
+  }
 }
 
-// Holds the minimum and the maximum of columns 0 to 2 and of columns 1 to 3.
-struct Extremes {
-  uint32_t low[2], high[2];
-};
-__device__ __forceinline__ Extremes extremes(const Columns& c) {
-  const uint32_t low = lesser(c.low[1], c.low[2]), high = greater(c.high[1], c.high[2]);
-  return {{lesser(low, c.low[0]), lesser(low, c.low[3])},
-          {greater(high, c.high[0]), greater(high, c.high[3])}};
+// Computes the minima and the maxima of the same columns.
+__device__ __forceinline__ void extremes(const Sorted* c, uint32_t* low, uint32_t* high) {
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    low[i] = lesser(lesser(c[1].low, c[2].low), c[3 * i].low);
+    high[i] = greater(greater(c[1].high, c[2].high), c[3 * i].high);
+  }
 }
 
-constexpr int kThreads = 256, kWords = 4, kRows = 2;
+// A block's warps lie one below the other, so that most of the rows that two of them read come from
+// L1.
+constexpr int kThreads = 128, kWords = 4, kWarps = kThreads / 32;
 
 // Describes a plane of one or two channels.
 struct RowsPlane {
   const uint8_t* src;
   uint8_t* dst;
-  ptrdiff_t src_stride, dst_stride;
-  int width, height;  // pixels
-  int pixel;          // bytes of a pixel are 1 << pixel
-  int across;         // threads across the plane
-  int first;          // block
-  // Selectors of the bytes of words that form four registers, and of the bytes of two registers of
-  // medians that form a word or two.
-  uint32_t columns[4], medians[2];
+  int src_stride, dst_stride;  // 32 bits, so that one instruction computes an address
+  int width, height;           // pixels
+  int pixel;                   // bytes of a pixel are 1 << pixel
+  int across;                  // threads across the plane
+  int first;                   // block
+  int above, below;            // rows that the border shows there
+  // Selectors of the bytes, in the two words at an end of a row, of the word that the border shows
+  // beyond.
+  uint32_t left, right;
 };
 struct RowsArgs {
   RowsPlane plane[kMaxPlanes];
   int planes;
   Border border;
   uint32_t threshold;
+  uint32_t one;   // 1, which the compiler must not know
   bool overlaps;  // the previous launch, of another plane
 };
 
-// Loads pixel `index` of a row.
-template <bool kEarly>
-__device__ __forceinline__ uint32_t pixel_at(const uint8_t* row, int index, int pixel) {
-  if (pixel == 0) return load_frame<kEarly>(row + index);
-  if (pixel == 1) return load_frame<kEarly>(reinterpret_cast<const uint16_t*>(row) + index);
-  return load_frame<kEarly>(reinterpret_cast<const uint32_t*>(row) + index);
-}
-
-// Loads the word at byte x at the frame's right end. It is not inlined, because each processor has
-// to fetch the kernel's code, and this part is rarely needed.
-__device__ VF_NOINLINE uint32_t word_at_end(const uint8_t* row, int x, int width, int pixel,
-                                            Border border) {
-  uint32_t word = 0;
+// Returns the 16 bytes from byte x on at the frame's right end. It is not inlined, because each
+// processor has to fetch the kernel's code, and this part is rarely needed.
+__device__ VF_NOINLINE uint4 words_at_end(const uint8_t* row, int x, int width, int pixel,
+                                          Border border) {
+  uint32_t word[kWords] = {};
+#pragma unroll
+  for (int i = 0; i < kWords; i++)
 #pragma unroll 1
-  for (int b = 0; b < 4; b++) {
-    const int from = median_border_index(min((x + b) >> pixel, width), width, border);
-    word |= uint32_t(row[(from << pixel) + ((x + b) & ((1 << pixel) - 1))]) << (8 * b);
-  }
-  return word;
+    for (int b = 0; b < 4; b++) {
+      const int at = x + 4 * i + b;
+      const int from = median_border_index(min(at >> pixel, width), width, border);
+      word[i] |= uint32_t(row[(from << pixel) + (at & ((1 << pixel) - 1))]) << (8 * b);
+    }
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+__device__ VF_NOINLINE void store_at_end(uint8_t* to, uint4 v, int bytes) {
+  const uint32_t word[kWords] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int i = 0; i < kWords; i++)
+#pragma unroll 1
+    for (int b = 0; b < 4 && 4 * i + b < bytes; b++) to[4 * i + b] = uint8_t(word[i] >> (8 * b));
 }
 
-// Makes the registers of the values in w[1], and for 16 bits in w[2], and of their neighbours in
-// the words beside them. Gray bytes need fewer permutations.
-template <int Bits, bool kGray>
-__device__ __forceinline__ void columns_of(const RowsPlane& l, const uint32_t* w,
-                                           uint32_t (&c)[4]) {
-  if constexpr (kGray) {
-    // The upper bytes are pixels (-1, 1), (0, 2), (1, 3) and (2, 4) of the word.
-    c[0] = __funnelshift_r(w[0], w[1], 16);
-    c[1] = w[1] << 8;
-    c[2] = w[1];
-    c[3] = __funnelshift_r(w[1], w[2], 8);
-  } else {
-    constexpr int kNext = Bits == 8 ? 1 : 2;
-    c[0] = __byte_perm(w[0], w[1], l.columns[0]);
-    c[1] = __byte_perm(w[1], w[kNext], l.columns[1]);
-    c[2] = __byte_perm(w[1], w[kNext], l.columns[2]);
-    c[3] = __byte_perm(w[kNext], w[kNext + 1], l.columns[3]);
+// Tells how registers of two values hold a thread's 16 bytes of a row. With one channel, these are
+// a value of the first eight bytes and one of the others, so that a column's neighbours are the
+// registers next to its own. With two channels, they are those of a pixel.
+template <int Bits, bool kTwo>
+struct RowsLayout {
+  static constexpr int kOutputs = 64 / Bits, kColumns = kOutputs + 2;
+
+  // Makes the register of column k, where 0 is left of the outputs. `w` also has a word of each
+  // neighbour.
+  static __device__ __forceinline__ uint32_t column(const uint32_t (&w)[kWords + 2], int k) {
+    if constexpr (Bits == 8 && !kTwo) {
+      const int at = (k + 3) / 4;
+      return __byte_perm(w[at], w[at + 2], 0x4400 + (k + 3) % 4 * 0x1111);
+    } else if constexpr (Bits == 8) {
+      return __byte_perm(w[(k + 1) / 2], 0, 0x1100 + (k + 1) % 2 * 0x2222);
+    } else if constexpr (!kTwo) {
+      const int at = (k + 1) / 2;
+      return __byte_perm(w[at], w[at + 2], (k + 1) % 2 ? 0x7632 : 0x5410);
+    } else {
+      return w[k];
+    }
+  }
+
+  // Makes the words of such registers of outputs.
+  static __device__ __forceinline__ void words(const uint32_t (&v)[kOutputs],
+                                               uint32_t (&out)[kWords]) {
+    if constexpr (Bits == 8 && !kTwo) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const uint32_t a = __byte_perm(v[4 * i], v[4 * i + 1], 0x7531);
+        const uint32_t b = __byte_perm(v[4 * i + 2], v[4 * i + 3], 0x7531);
+        out[i] = __byte_perm(a, b, 0x6420);
+        out[2 + i] = __byte_perm(a, b, 0x7531);
+      }
+    } else if constexpr (Bits == 8) {
+#pragma unroll
+      for (int i = 0; i < kWords; i++) out[i] = __byte_perm(v[2 * i], v[2 * i + 1], 0x7531);
+    } else if constexpr (!kTwo) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        out[i] = __byte_perm(v[2 * i], v[2 * i + 1], 0x5410);
+        out[2 + i] = __byte_perm(v[2 * i], v[2 * i + 1], 0x7632);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWords; i++) out[i] = v[i];
+    }
+  }
+};
+
+// Filters a thread's part of a plane. It begins at byte x of row y0.
+template <int Bits, bool kTwo, bool kOutliersOnly, int kRows>
+__device__ __forceinline__ void filter_rows(const RowsArgs& a, const RowsPlane& l,
+                                            const uint32_t (&row)[kRows + 2][kWords + 2], int x,
+                                            int y0, int bytes) {
+  using Layout = RowsLayout<Bits, kTwo>;
+  constexpr int kColumns = Layout::kColumns, kOutputs = Layout::kOutputs;
+  uint32_t c[kRows + 2][kColumns];
+#pragma unroll
+  for (int j = 0; j < kRows + 2; j++)
+#pragma unroll
+    for (int k = 0; k < kColumns; k++) c[j][k] = Layout::column(row[j], k);
+  uint8_t* to = l.dst + int64_t(y0) * l.dst_stride + x;
+#pragma unroll
+  for (int h = 0; h < kRows; h++, to += l.dst_stride) {
+    if (y0 + h >= l.height) break;
+    // Two rows of outputs share the pair of rows between them.
+    const int pair = h / 2 * 2 + 1, third = h % 2 ? pair + 2 : pair - 1;
+    Sorted sorted[kColumns];
+#pragma unroll
+    for (int k = 0; k < kColumns; k++)
+      sorted[k] = sort(c[pair][k], c[pair + 1][k], c[third][k], a.one);
+    uint32_t median[kOutputs], low[kOutputs], high[kOutputs], out[kWords];
+#pragma unroll
+    for (int k = 0; k < kOutputs; k += 2) {
+      medians(&sorted[k], a.one, &median[k]);
+      if constexpr (kOutliersOnly) extremes(&sorted[k], &low[k], &high[k]);
+    }
+    Layout::words(median, out);
+    if constexpr (kOutliersOnly) {
+      uint32_t lows[kWords], highs[kWords];
+      Layout::words(low, lows);
+      Layout::words(high, highs);
+#pragma unroll
+      for (int i = 0; i < kWords; i++)
+        out[i] = switched<Bits>(row[h + 1][i + 1], out[i], lows[i], highs[i], a.threshold);
+    }
+    const uint4 v = make_uint4(out[0], out[1], out[2], out[3]);
+    if (x + 4 * kWords <= bytes)
+      *reinterpret_cast<uint4*>(to) = v;
+    else
+      store_at_end(to, v, bytes - x);
   }
 }
 
-// With kGray there is one plane, of gray bytes. With kEarly the launch may be an early one.
-template <int Bits, bool kGray, bool kOutliersOnly, bool kEarly = true>
+// A thread makes kRows rows. With kGray there is one plane, of gray bytes. With kEarly the launch
+// may be an early one.
+template <int Bits, bool kGray, bool kOutliersOnly, int kRows, bool kEarly = true>
 __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constant__ RowsArgs a) {
   if (!kEarly) let_next_start();
   int plane = 0;
   if (!kGray)
     while (plane + 1 < a.planes && int(blockIdx.x) >= a.plane[plane + 1].first) plane++;
   const RowsPlane& l = a.plane[plane];
-  const int id = (int(blockIdx.x) - (kGray ? 0 : l.first)) * kThreads + int(threadIdx.x);
-  const int lane = threadIdx.x & 31, pixel = kGray ? 0 : l.pixel, bytes = l.width << pixel;
-  const int x = id % l.across * 4 * kWords, y0 = id / l.across * kRows;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int id = (int(blockIdx.x) - (kGray ? 0 : l.first)) * 32 + lane;
+  const int x = id % l.across * 4 * kWords, y0 = (id / l.across * kWarps + warp) * kRows;
+  const int pixel = kGray ? 0 : l.pixel, bytes = l.width << pixel;
   const bool active = y0 < l.height, whole = x + 4 * kWords <= bytes;
   constexpr int kSeen = kRows + 2;
   const uint8_t* from[kSeen];
+  const uint8_t* const own = l.src + int64_t(min(y0, l.height - 1)) * l.src_stride + x;
 #pragma unroll
-  for (int j = 0; j < kSeen; j++)
-    from[j] =
-        l.src + (active ? median_border_index(min(y0 - 1 + j, l.height), l.height, a.border) : 0) *
-                    l.src_stride;
+  for (int j = 0; j < kSeen; j++) {
+    const int y = y0 - 1 + j;
+    const int seen = j == 0 && y0 == 0 ? l.above : y < l.height ? y : l.below;
+    from[j] = own + (seen - min(y0, l.height - 1)) * l.src_stride;
+  }
   // Another plane may start only when the frame is there.
   if (kEarly) {
     if (!a.overlaps) wait_for_previous();
     let_next_start();
   }
   // All loads come before the first use. Other lanes get the words beside theirs from their
-  // neighbours, but a warp's first and last lanes and the lanes at the frame's ends load them.
-  uint32_t row[kSeen][kWords + 2] = {};  // with one word of each neighbour
-  uint32_t left[kSeen], right[kSeen];
-  const bool first = active && (lane == 0 || x == 0);
-  const bool last = active && (lane == 31 || x + 4 * kWords >= bytes);
-  if (active && whole) {
+  // neighbours, but a warp's first and last lanes load them.
+  uint32_t row[kSeen][kWords + 2];  // with one word of each neighbour
+  uint32_t beside[kSeen] = {};
+  if (whole) {
 #pragma unroll
     for (int j = 0; j < kSeen; j++) {
-      const uint4 v = load_frame<kEarly>(reinterpret_cast<const uint4*>(from[j] + x));
+      const uint4 v = load_frame<kEarly>(reinterpret_cast<const uint4*>(from[j]));
       row[j][1] = v.x, row[j][2] = v.y, row[j][3] = v.z, row[j][4] = v.w;
     }
   }
-  if (first) {
-    const int at = median_border_index((x >> pixel) - 1, l.width, a.border);
+  const int next = lane == 0 ? -4 : 4 * kWords;
+  if ((lane == 0 && x > 0) || (lane == 31 && x + next + 4 <= bytes)) {
 #pragma unroll
     for (int j = 0; j < kSeen; j++)
-      left[j] = pixel_at<kEarly>(from[j], at, pixel) << (32 - (8 << pixel));
+      beside[j] = load_frame<kEarly>(reinterpret_cast<const uint32_t*>(from[j] + next));
   }
-  if (last) {
-    const int next = min((x + 4 * kWords) >> pixel, l.width);
-    const int at = median_border_index(next, l.width, a.border);
+  if (!whole) {
 #pragma unroll
-    for (int j = 0; j < kSeen; j++) right[j] = pixel_at<kEarly>(from[j], at, pixel);
-  }
-  if (active && !whole) {
+    for (int j = 0; j < kSeen; j++) {
+      const uint4 v = words_at_end(from[j] - x, x, l.width, pixel, a.border);
+      row[j][1] = v.x, row[j][2] = v.y, row[j][3] = v.z, row[j][4] = v.w;
+    }
+  } else if (lane == 31 && x + 4 * kWords < bytes && x + next + 4 > bytes) {
+    // The border begins in the word behind the warp's.
 #pragma unroll
     for (int j = 0; j < kSeen; j++)
-#pragma unroll
-      for (int i = 0; i < kWords; i++)
-        row[j][1 + i] = word_at_end(from[j], x + 4 * i, l.width, pixel, a.border);
+      beside[j] = words_at_end(from[j] - x, x + 4 * kWords, l.width, pixel, a.border).x;
   }
 #pragma unroll
   for (int j = 0; j < kSeen; j++) {
     row[j][0] = __shfl_up_sync(~0u, row[j][kWords], 1);
     row[j][kWords + 1] = __shfl_down_sync(~0u, row[j][1], 1);
-    if (first) row[j][0] = left[j];
-    if (last) row[j][kWords + 1] = right[j];
+    if (lane == 0) row[j][0] = beside[j];
+    if (lane == 31) row[j][kWords + 1] = beside[j];
   }
   if (!active) return;
+  if (x == 0) {
 #pragma unroll
-  for (int h = 0; h < kRows; h++) {
-    if (y0 + h >= l.height) break;
-    constexpr int kStep = Bits / 8;  // words of eight values
-    uint32_t out[kWords];
-#pragma unroll
-    for (int g = 0; g < kWords; g += kStep) {
-      uint32_t c[3][4];
-#pragma unroll
-      for (int k = 0; k < 3; k++) columns_of<Bits, kGray>(l, row[h + k] + g, c[k]);
-      // Both outputs use rows 1 and 2 of the four, and the compiler sorts this pair once.
-      const int other = h == 0 ? 2 : 0, third = h == 0 ? 0 : 2;
-      uint32_t low[4], high[4];
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const uint32_t p = h == 0 ? c[1][i] : c[other][i], q = h == 0 ? c[other][i] : c[1][i];
-        low[i] = lesser(p, q);
-        high[i] = greater(p, q);
-      }
-      const Columns columns = insert(low, high, c[third]);
-      uint32_t first, second;
-      medians(columns, &first, &second);
-      Extremes e;
-      if constexpr (kOutliersOnly) e = extremes(columns);
-#pragma unroll
-      for (int i = 0; i < kStep; i++) {
-        const auto word_of = [&](uint32_t one, uint32_t two) {
-          return __byte_perm(one, two, kGray ? 0x7351 : l.medians[i]);
-        };
-        out[g + i] = word_of(first, second);
-        if constexpr (kOutliersOnly)
-          out[g + i] =
-              switched<Bits>(row[h + 1][g + i + 1], out[g + i], word_of(e.low[0], e.low[1]),
-                             word_of(e.high[0], e.high[1]), a.threshold);
-      }
-    }
-    uint8_t* to = l.dst + (y0 + h) * l.dst_stride + x;
-    if (whole) {
-      *reinterpret_cast<uint4*>(to) = make_uint4(out[0], out[1], out[2], out[3]);
-    } else {
-#pragma unroll
-      for (int g = 0; g < kWords; g++)
-#pragma unroll 1
-        for (int b = 0; b < 4 && x + 4 * g + b < bytes; b++)
-          to[4 * g + b] = uint8_t(out[g] >> (8 * b));
-    }
+    for (int j = 0; j < kSeen; j++) row[j][0] = __byte_perm(row[j][1], row[j][2], l.left);
   }
+  if (x + 4 * kWords == bytes) {
+#pragma unroll
+    for (int j = 0; j < kSeen; j++)
+      row[j][kWords + 1] = __byte_perm(row[j][kWords - 1], row[j][kWords], l.right);
+  }
+  if (!kGray && pixel == Bits / 8)
+    filter_rows<Bits, true, kOutliersOnly, kRows>(a, l, row, x, y0, bytes);
+  else
+    filter_rows<Bits, false, kOutliersOnly, kRows>(a, l, row, x, y0, bytes);
   if (a.overlaps) end_after_previous();
 }
 
@@ -257,6 +308,7 @@ struct Args {
   int width, height, across;  // threads across the frame
   Border border;
   uint32_t keep, threshold;
+  uint32_t one;  // 1, which the compiler must not know
 };
 
 constexpr int kRgbaThreads = 128, kRgbaRows = 4;
@@ -312,41 +364,39 @@ __global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
 #pragma unroll
   for (int j = 0; j < kSeen; j++) row[j] = four_of(v[j]);
 #pragma unroll
-  for (int j = 0; j < kRgbaRows; j += 2) {
-    uint32_t low[2][4], high[2][4];
+  for (int j = 0; j < kRgbaRows; j++) {
+    const int y = y0 + j;
+    if (y >= a.height) return;
+    // Two rows of outputs share the pair of rows between them.
+    const int pair = j / 2 * 2 + 1, third = j % 2 ? pair + 2 : pair - 1;
+    Sorted evens[4], odds[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      low[0][i] = lesser(row[j + 1].even[i], row[j + 2].even[i]);
-      high[0][i] = greater(row[j + 1].even[i], row[j + 2].even[i]);
-      low[1][i] = lesser(row[j + 1].odd[i], row[j + 2].odd[i]);
-      high[1][i] = greater(row[j + 1].odd[i], row[j + 2].odd[i]);
+      evens[i] = sort(row[pair].even[i], row[pair + 1].even[i], row[third].even[i], a.one);
+      odds[i] = sort(row[pair].odd[i], row[pair + 1].odd[i], row[third].odd[i], a.one);
+    }
+    uint32_t even[2], odd[2], out[2];
+    medians(evens, a.one, even);
+    medians(odds, a.one, odd);
+    uint32_t low[2][2], high[2][2];
+    if constexpr (kOutliersOnly) {
+      extremes(evens, low[0], high[0]);
+      extremes(odds, low[1], high[1]);
     }
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const int y = y0 + j + h;
-      if (y >= a.height) return;
-      uint32_t even[2], odd[2], out[2];
-      const Columns evens = insert(low[0], high[0], row[j + 3 * h].even);
-      const Columns odds = insert(low[1], high[1], row[j + 3 * h].odd);
-      medians(evens, &even[0], &even[1]);
-      medians(odds, &odd[0], &odd[1]);
-      Extremes e, o;
-      if constexpr (kOutliersOnly) e = extremes(evens), o = extremes(odds);
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
-        out[i] = __byte_perm(even[i], odd[i], 0x7351);
-        if constexpr (kOutliersOnly)
-          out[i] = switched<8>(row[j + 1 + h].odd[1 + i], out[i],
-                               __byte_perm(e.low[i], o.low[i], 0x7351),
-                               __byte_perm(e.high[i], o.high[i], 0x7351), a.threshold);
-        out[i] = (out[i] & ~a.keep) | (row[j + 1 + h].odd[1 + i] & a.keep);
-      }
-      auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_stride) + x;
-      if (x + 2 <= a.width) {
-        *reinterpret_cast<uint2*>(to) = make_uint2(out[0], out[1]);
-      } else {
-        *to = out[0];
-      }
+    for (int i = 0; i < 2; i++) {
+      const uint32_t own = row[j + 1].odd[1 + i];
+      out[i] = __byte_perm(even[i], odd[i], 0x7351);
+      if constexpr (kOutliersOnly)
+        out[i] = switched<8>(own, out[i], __byte_perm(low[0][i], low[1][i], 0x7351),
+                             __byte_perm(high[0][i], high[1][i], 0x7351), a.threshold);
+      out[i] = (out[i] & ~a.keep) | (own & a.keep);
+    }
+    auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_stride) + x;
+    if (x + 2 <= a.width) {
+      *reinterpret_cast<uint2*>(to) = make_uint2(out[0], out[1]);
+    } else {
+      *to = out[0];
     }
   }
 }
@@ -364,66 +414,78 @@ class Rows {
            channels.count == all;
   }
 
-  void add(const Plane& plane) {
-    RowsPlane& l = args_.plane[args_.planes++];
-    const bool bytes = plane.type == Type::u8, two = plane.step == 2;
-    l.width = plane.width;
-    l.height = plane.height;
-    l.pixel = int(two) + int(!bytes);
-    l.across = blocks_of(int64_t(plane.width) << l.pixel, 4 * kWords);
-    l.first = int(grid_);
-    constexpr uint32_t kBytes[2][4] = {{0x5432, 0x2100, 0x3210, 0x4321},
-                                       {0x3322, 0x1100, 0x3322, 0x5544}};
-    constexpr uint32_t kHalves[2][4] = {{0x7632, 0x5410, 0x7632, 0x5410},
-                                        {0x3210, 0x3210, 0x7654, 0x7654}};
-    std::copy_n(bytes ? kBytes[two] : kHalves[two], 4, l.columns);
-    l.medians[0] = bytes ? two ? 0x7531 : 0x7351 : two ? 0x3210 : 0x5410;
-    l.medians[1] = two ? 0x7654 : 0x7632;  // of 16 bits
-    args_.border = plane.border;
-    args_.threshold = plane.threshold;
-    bytes_ = bytes;
-    gray_ = bytes && !two && args_.planes == 1;
-    grid_ += unsigned(blocks_of(int64_t(l.across) * blocks_of(plane.height, kRows), kThreads));
+  // With `beside`, another plane's kernel runs at the same time.
+  Rows(const std::vector<Plane>& planes, bool outliers_only, bool beside)
+      : outliers_only_(outliers_only), bytes_(planes[0].type == Type::u8) {
+    gray_ = planes.size() == 1 && bytes_ && planes[0].step == 1;
+    // Four rows take fewer instructions than twice two. But with a threshold, the code for both
+    // numbers of channels does not fit the instruction cache, and one plane has few threads.
+    rows_ = gray_ || !(outliers_only || beside) ? 4 : 2;
+    args_.border = planes[0].border;
+    args_.threshold = planes[0].threshold;
+    args_.one = 1;
+    for (const Plane& plane : planes) add(plane);
   }
 
   void set_view(int plane, const PlaneView& view) {
     args_.plane[plane] = with_view(args_.plane[plane], view);
   }
-  Status enqueue(CudaQueue& queue, bool outliers_only, bool early, bool overlaps) {
+  Status enqueue(CudaQueue& queue, bool early, bool overlaps) {
     args_.overlaps = overlaps;
-    return launch("median 3x3", outliers_only ? kernel<true>(early) : kernel<false>(early),
+    return launch("median 3x3", outliers_only_ ? kernel<true>(early) : kernel<false>(early),
                   {grid_, kThreads, 0, early}, queue.cuda_stream(), args_);
   }
 
  private:
+  void add(const Plane& plane) {
+    RowsPlane& l = args_.plane[args_.planes++];
+    const bool two = plane.step == 2;
+    l.width = plane.width;
+    l.height = plane.height;
+    l.pixel = int(two) + int(!bytes_);
+    l.across = blocks_of(int64_t(plane.width) << l.pixel, 4 * kWords);
+    l.first = int(grid_);
+    l.above = border_index(-1, plane.height, plane.border);
+    l.below = border_index(plane.height, plane.height, plane.border);
+    const int size = 1 << l.pixel, beyond = border_index(-1, plane.width, plane.border);
+    for (int i = 0; i < 4; i++) {
+      l.left |= uint32_t(beyond * size + i % size) << (4 * i);
+      l.right |= uint32_t(8 - (beyond + 1) * size + i % size) << (4 * i);
+    }
+    grid_ += unsigned(blocks_of(int64_t(l.across) * blocks_of(plane.height, kWarps * rows_), 32));
+  }
+
   template <bool kOutliersOnly>
   void (*kernel(bool early) const)(RowsArgs) {
-    if (gray_ && !early) return median_3x3_rows<8, true, kOutliersOnly, false>;
-    return gray_    ? median_3x3_rows<8, true, kOutliersOnly>
-           : bytes_ ? median_3x3_rows<8, false, kOutliersOnly>
-                    : median_3x3_rows<16, false, kOutliersOnly>;
+    if (gray_ && !early) return median_3x3_rows<8, true, kOutliersOnly, 4, false>;
+    if (gray_) return median_3x3_rows<8, true, kOutliersOnly, 4>;
+    if constexpr (!kOutliersOnly)
+      if (rows_ == 4)
+        return bytes_ ? median_3x3_rows<8, false, false, 4> : median_3x3_rows<16, false, false, 4>;
+    return bytes_ ? median_3x3_rows<8, false, kOutliersOnly, 2>
+                  : median_3x3_rows<16, false, kOutliersOnly, 2>;
   }
 
   RowsArgs args_ = {};
   unsigned grid_ = 0;
-  bool bytes_ = false, gray_ = false;
+  int rows_;
+  bool outliers_only_, bytes_, gray_;
 };
 
 class RowsPass final : public PlanePass {
  public:
   RowsPass(const Plane& plane, const Device& device, bool outliers_only, bool early)
-      : outliers_only_(outliers_only),
+      : rows_({plane}, outliers_only, true),
+        outliers_only_(outliers_only),
         overlaps_(device.starts_early()),
-        early_(early && overlaps_) {
-    rows_.add(plane);
-  }
+        early_(early && overlaps_) {}
 
   bool takes(const PlaneView& view) const override { return is_aligned(view, 16); }
   bool is_complete() const override { return outliers_only_; }
   int concurrency_class() const override { return overlaps_; }
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     rows_.set_view(0, view);
-    return rows_.enqueue(queue, outliers_only_, early_ || overlaps_previous, overlaps_previous);
+    return rows_.enqueue(queue, early_ || overlaps_previous, overlaps_previous);
   }
 
  private:
@@ -434,9 +496,9 @@ class RowsPass final : public PlanePass {
 class RowsFrame final : public FramePass {
  public:
   RowsFrame(const std::vector<Plane>& planes, const Device& device, bool outliers_only)
-      : planes_(int(planes.size())), outliers_only_(outliers_only), early_(device.starts_early()) {
-    for (const Plane& plane : planes) rows_.add(plane);
-  }
+      : rows_(planes, outliers_only, false),
+        planes_(int(planes.size())),
+        early_(device.starts_early()) {}
 
   bool takes(const Image& src, const Image& dst) const override {
     for (int i = 0; i < planes_; i++)
@@ -449,13 +511,13 @@ class RowsFrame final : public FramePass {
     for (int i = 0; i < planes_; i++)
       rows_.set_view(i, {static_cast<const uint8_t*>(src.data[i]),
                          static_cast<uint8_t*>(dst.data[i]), src.stride[i], dst.stride[i]});
-    return rows_.enqueue(queue, outliers_only_, early_, false);
+    return rows_.enqueue(queue, early_, false);
   }
 
  private:
   Rows rows_;
   int planes_;
-  bool outliers_only_, early_;
+  bool early_;
 };
 
 class RgbaPass final : public PlanePass {
@@ -467,6 +529,7 @@ class RgbaPass final : public PlanePass {
     args_.border = plane.border;
     args_.keep = kept_bits(channels.mask);
     args_.threshold = plane.threshold;
+    args_.one = 1;
     args_.across = blocks_of(plane.width, 2);
     const int64_t total = int64_t(args_.across) * blocks_of(plane.height, kRgbaRows);
     grid_ = unsigned(blocks_of(total, kRgbaThreads));

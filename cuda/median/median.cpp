@@ -7,9 +7,9 @@
 //
 // With Border::shrink the first two make the middle of the frame, and median_edges.cu or the tile
 // sort makes the edges, where the window does not fit. With a threshold, median_outliers.cu then
-// restores the pixels that are no outliers, except after median_3x3.cu and after networks up to
-// 11 x 11 of integers, one or two channels at a time, which do this themselves. The tile sort makes
-// the whole frame if the frame is smaller than the window.
+// restores the pixels that are no outliers, except after median_3x3.cu and after most networks of
+// integers, one or two channels at a time, which do this themselves. The tile sort makes the whole
+// frame if the frame is smaller than the window.
 #include "cuda/median/median.h"
 
 #include <algorithm>

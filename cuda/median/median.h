@@ -47,8 +47,8 @@ std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, cons
                                           bool outliers_only);
 
 // median_network.cpp takes square windows for which the build has a network, with any border but
-// shrink. With `outliers_only`, the same launch does the work of make_outliers for u8 and u16 and
-// windows up to 11 x 11.
+// shrink. With `outliers_only`, the same launch does the work of make_outliers for u8 and u16, if
+// the network shares columns or the window is at most 11 x 11.
 Status make_network(const Device& device, Format format, const Plane& plane,
                     const Channels& channels, int all, bool outliers_only, bool early,
                     std::unique_ptr<PlanePass>* out);

@@ -6,11 +6,13 @@
 //                                          network_u8_5, or shared_u8_15 with shared columns
 //   median_generate table FILE NAME...     prints the table of these networks
 #include <algorithm>
+#include <bitset>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -136,6 +138,115 @@ void print_network(FILE* f, const vf::MedianNetwork& net) {
   }
 }
 
+// A sorted list of some columns of a group.
+struct SharedList {
+  int column, columns;  // the first, and their number
+  int word, words;
+};
+
+// Returns the lists of a group.
+std::vector<SharedList> shared_lists(const vf::MedianNetwork& columns, int rows) {
+  using Op = vf::MedianNetwork::Op;
+  constexpr int kMaxRows = 32;
+  using Pixels = std::bitset<4 * kMaxRows>;
+  // The pixels of which an operation computes the minimum, or none if it computes another value.
+  std::vector<Pixels> minimum_of;
+  for (const Op& op : columns.ops) {
+    Pixels pixels;
+    if (op.kind == Op::load) pixels.set(op.b * kMaxRows + op.a);
+    if (op.kind == Op::minimum && minimum_of[op.a].any() && minimum_of[op.b].any())
+      pixels = minimum_of[op.a] | minimum_of[op.b];
+    minimum_of.push_back(pixels);
+  }
+  // A list begins with the minimum of its pixels.
+  std::vector<SharedList> lists;
+  const int end = int(columns.outputs.size());
+  for (int word = 0; word < end; word += lists.back().words) {
+    const Pixels& pixels = minimum_of[columns.outputs[word]];
+    int first = 0;
+    while (first < int(pixels.size()) && !pixels[first]) first++;
+    lists.push_back({first / kMaxRows, int(pixels.count()) / rows, word, int(pixels.count())});
+    if (pixels.none() || lists.back().columns * rows != lists.back().words) abort();
+  }
+  return lists;
+}
+
+// Prints code for the minima and the maxima of the windows of a tile, from the lists of groups and
+// from the pixels of the rows that not all windows of the tile see.
+void print_extremes(FILE* f, const Config& c, const vf::MedianNetwork& columns) {
+  const int first_row = c.tile_y - 1;
+  const auto lists = shared_lists(columns, c.size - first_row);
+  using Names = std::set<std::string>;
+  const auto value = [](const char* name, int a, int b) {
+    return std::string(name) + "(" + std::to_string(a) + ", " + std::to_string(b) + ")";
+  };
+  int values = 0;
+  std::map<std::string, std::string> known;
+  const auto print = [&](const std::string& code) {
+    std::string& name = known[code];
+    if (name.empty()) {
+      name = "v" + std::to_string(values++);
+      fprintf(f, "    w %s = %s;\n", name.c_str(), code.c_str());
+    }
+    return name;
+  };
+  for (const bool high : {false, true}) {
+    const char* const apply = high ? "o.maximum" : "o.minimum";
+    // Prints the extremes of sets of values, of which all have some in common.
+    const auto reduce = [&](const std::vector<Names>& sets) {
+      Names common = sets[0];
+      for (const Names& set : sets)
+        for (auto i = common.begin(); i != common.end();)
+          i = set.count(*i) ? std::next(i) : common.erase(i);
+      const auto all = [&](std::string result, const Names& others) {
+        for (const std::string& o : others)
+          result = result.empty() ? o : print(std::string(apply) + "(" + result + ", " + o + ")");
+        return result;
+      };
+      const std::string shared = all("", common);
+      std::vector<std::string> out;
+      for (Names set : sets) {
+        for (const std::string& name : common) set.erase(name);
+        out.push_back(all(shared, set));
+      }
+      return out;
+    };
+    std::vector<Names> sets(c.tile_x);
+    for (int x = 0; x < c.tile_x; x++)
+      for (int at = x; at < x + c.size;) {
+        const int in_group = ((at - c.tile_x + 1) % c.group + c.group) % c.group;
+        const SharedList* longest = nullptr;
+        for (const SharedList& list : lists)
+          if (list.column == in_group && at + list.columns <= x + c.size &&
+              (!longest || longest->columns < list.columns))
+            longest = &list;
+        if (!longest) abort();
+        const int word = high ? longest->word + longest->words - 1 : longest->word;
+        sets[x].insert(print(value("sh", word, at - in_group)));
+        at += longest->columns;
+      }
+    const std::vector<std::string> core = reduce(sets);
+    std::map<int, std::vector<std::string>> rows;
+    for (int y = 0; y < c.tile_y; y++)
+      for (int row = y; row < y + c.size; row++) {
+        if ((row >= first_row && row < c.size) || rows.count(row)) continue;
+        for (int x = 0; x < c.tile_x; x++) {
+          sets[x].clear();
+          for (int i = x; i < x + c.size; i++) sets[x].insert(print(value("ld", row, i)));
+        }
+        rows[row] = reduce(sets);
+      }
+    for (int y = 0; y < c.tile_y; y++)
+      for (int x = 0; x < c.tile_x; x++) {
+        std::string result = core[x];
+        for (const auto& [row, extremes] : rows)
+          if (row >= y && row < y + c.size)
+            result = print(std::string(apply) + "(" + result + ", " + extremes[x] + ")");
+        fprintf(f, "    %s[%d][%d] = %s;\n", high ? "high" : "low", y, x, result.c_str());
+      }
+  }
+}
+
 void print_kernel(FILE* f, const Config& c) {
   using Op = vf::MedianNetwork::Op;
   const vf::SharedMedianNetwork shared =
@@ -168,6 +279,13 @@ void print_kernel(FILE* f, const Config& c) {
             "  static __device__ __forceinline__ void sort_columns(Order o, Load ld, Store st) {\n",
             first, last, int(shared.columns.outputs.size()));
     print_network(f, shared.columns);
+    fprintf(f,
+            "  }\n"
+            "  template <class Order, class Load, class Shared>\n"
+            "  static __device__ __forceinline__ void extremes(Order o, Load ld, Shared sh,\n"
+            "                                                  w (&low)[kTileY][kTileX],\n"
+            "                                                  w (&high)[kTileY][kTileX]) {\n");
+    print_extremes(f, c, shared.columns);
     fprintf(f, "  }\n");
   }
   fprintf(f,

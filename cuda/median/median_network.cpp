@@ -20,7 +20,7 @@ class NetworkPass final : public PlanePass {
     args_.border = plane.border;
     args_.one = 1;
     const bool integers = (format == Format::u8 || format == Format::u16) && !kernel.is_long;
-    args_.outliers = integers && outliers_only;
+    args_.outliers = kernel.compares && outliers_only;
     args_.threshold = plane.threshold;
     args_.pairs = integers && all == 2 && plane.step == 2 && channels.count == 2;
     args_.channels = channel_args(plane, channels);

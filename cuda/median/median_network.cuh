@@ -21,7 +21,8 @@
 // does. From 7 x 7 on the integer pipe limits it, so some of the exchanges use the half-precision
 // or multiply pipe. From 11 x 11 on, so does the fetching of instructions, which the warps of a
 // block share. From 13 x 13 on, networks therefore leave out what shorter ones do besides: they
-// filter one channel at a time, do not compare medians with a threshold, and do not start early.
+// filter one channel at a time, do not start early, and compare medians with a threshold only if
+// the lists of shared columns have the windows' extremes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -101,6 +102,11 @@ struct WithMultiply : OnInteger {
 template <class Net>
 inline constexpr bool kIsLong = Net::kSize >= 13;
 
+// Tells whether a network compares its medians with a threshold.
+template <Format F, class Net>
+inline constexpr bool kCompares = (F == Format::u8 || F == Format::u16) &&
+                                  (Net::kGroup > 0 || !kIsLong<Net>);
+
 // Returns a pixel, with both of its channels if kPairs is true. Negative places are outside.
 template <Format F, bool kPairs>
 __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
@@ -156,6 +162,10 @@ struct NetworkTile {
   using Stage = uint32_t[kStages][kStageY][kTileX * Q];
 
   static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
+  // Returns the place of a pixel of a tile's footprint from the tile's row and column on.
+  static __device__ __forceinline__ int place(int y, int x) {
+    return y * kTileX * Q + column(x + kLeft - kRadius);
+  }
 
   static __device__ __forceinline__ uint32_t load_word(const uint8_t* p) {
     return load_frame<!kIsLong<Net>>(reinterpret_cast<const uint32_t*>(p));
@@ -436,6 +446,10 @@ struct NetworkLists {
   static __device__ __forceinline__ int place(int group) {
     return group % kPerTile * (kAcross / kPerTile) + group / kPerTile;
   }
+  // Returns where a word is of the list of the group that begins at column x of a tile's footprint.
+  static __device__ __forceinline__ int at(int word, int x) {
+    return word * kGroups + place((x - Net::kFirstGroup) / kGroup);
+  }
 };
 
 // Holds the minima and the maxima of windows one below the other.
@@ -489,7 +503,22 @@ __device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t
 }
 
 // Puts the frame's values back in the place of those of a thread's medians whose pixels are no
-// outliers. The stage has these values, as it has their windows.
+// outliers. `low` and `high` are the extremes of the windows, and the stage has the frame's values.
+template <class Tile>
+__device__ __forceinline__ void switch_outliers(uint32_t from, uint32_t threshold,
+                                                const uint32_t (&low)[Tile::kTileY][Tile::kTileX],
+                                                const uint32_t (&high)[Tile::kTileY][Tile::kTileX],
+                                                uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
+#pragma unroll
+  for (int y = 0; y < Tile::kTileY; y++)
+#pragma unroll
+    for (int x = 0; x < Tile::kTileX; x++) {
+      const uint32_t own = load32(from + 4 * Tile::place(y + Tile::kRadius, x + Tile::kRadius));
+      out[y][x] = switched<16>(own, out[y][x], low[y][x], high[y][x], threshold);
+    }
+}
+
+// Does this with extremes that it finds in the stage.
 template <class Tile>
 __device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
                                             uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
@@ -510,14 +539,25 @@ __device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
     e[x].include(behind);
     if (x + 1 < kX) behind.include(column_extremes<Tile>(from, kSize + x));
   }
+  uint32_t low[kY][kX], high[kY][kX];
 #pragma unroll
   for (int y = 0; y < kY; y++)
 #pragma unroll
-    for (int x = 0; x < kX; x++) {
-      const int at = (y + Tile::kRadius) * kX * Tile::Q + Tile::column(x + Tile::kLeft);
-      out[y][x] =
-          switched<16>(load32(from + 4 * at), out[y][x], e[x].low[y], e[x].high[y], threshold);
-    }
+    for (int x = 0; x < kX; x++) low[y][x] = e[x].low[y], high[y][x] = e[x].high[y];
+  switch_outliers<Tile>(from, threshold, low, high, out);
+}
+
+// Does this with extremes from the lists of shared columns and from a few rows. `lists` is the
+// address of the tile's first list.
+template <class Tile, class Net, class Lists, class Order>
+__device__ __forceinline__ void keep_others(const Order& order, uint32_t from, uint32_t lists,
+                                            uint32_t threshold,
+                                            uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
+  uint32_t low[Tile::kTileY][Tile::kTileX], high[Tile::kTileY][Tile::kTileX];
+  Net::extremes(
+      order, [&](int y, int x) { return load32(from + 4 * Tile::place(y, x)); },
+      [&](int word, int x) { return load32(lists + 4 * Lists::at(word, x)); }, low, high);
+  switch_outliers<Tile>(from, threshold, low, high, out);
 }
 
 // Tells whether the GPUs for which code is being compiled run a network. The emulated device may be
@@ -536,7 +576,7 @@ template <Format F, class Net, class Order, int Share, int BlockX, int BlockY>
 __device__ __forceinline__ void network(const NetworkArgs& a) {
   using Tile = NetworkTile<F, Net, BlockX, BlockY>;
   constexpr bool kRgba = Tile::kRgba, kShares = Tile::kShares;
-  // Integers of one channel at a time may also be pairs, and are compared with their windows here.
+  // Integers of one channel at a time may also be pairs.
   constexpr bool kPairable = (F == Format::u8 || F == Format::u16) && !kIsLong<Net>;
   using PairTile = NetworkTile<F, Net, BlockX, BlockY, kPairable>;
   constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
@@ -612,15 +652,24 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
       }
       __syncthreads();
       const uint32_t* mine = lists + ty * Lists::kAcross + tx;
-      Net::template run<Share>(order, load, store, [&](int word, int x) {
-        return mine[word * Lists::kGroups + Lists::place((x - Net::kFirstGroup) / kGroup)];
-      });
+      Net::template run<Share>(order, load, store,
+                               [&](int word, int x) { return mine[Lists::at(word, x)]; });
     } else {
       Net::template run<Share>(order, load, store);
     }
   }
-  if constexpr (kPairable)
-    if (a.outliers) keep_others<Tile>(shared_address(&stage[0][ty * kTileY][tx]), a.threshold, out);
+  if constexpr (kCompares<F, Net>)
+    if (a.outliers) {
+      const uint32_t from = shared_address(&stage[0][ty * kTileY][tx]);
+      if constexpr (kShares) {
+        using Lists = NetworkLists<Net, BlockX, BlockY>;
+        const uint32_t lists =
+            shared_address(shared + sizeof(stage) / sizeof(uint32_t) + ty * Lists::kAcross + tx);
+        keep_others<Tile, Net, Lists>(order, from, lists, a.threshold, out);
+      } else {
+        keep_others<Tile>(from, a.threshold, out);
+      }
+    }
   if constexpr (kRgba)
     Tile::write_rgba(a, out_x, out_y, whole, done);
   else if (pairs)
@@ -649,7 +698,8 @@ NetworkKernel network_kernel_of() {
           Net::kTileX,
           shared,
           Net::kRuns,
-          kIsLong<Net>};
+          kIsLong<Net>,
+          kCompares<F, Net>};
 }
 
 }  // namespace vf::cuda::median

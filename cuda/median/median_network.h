@@ -36,7 +36,8 @@ struct NetworkKernel {
   int vector = 0;                          // pixels of a row that a thread writes
   size_t shared = 0;                       // dynamic shared memory, bytes
   Runs runs = everywhere;
-  bool is_long = false;  // has no pairs, no threshold and no early start
+  bool is_long = false;   // has no pairs and no early start
+  bool compares = false;  // has a threshold
 };
 
 // Returns whether threads share sorted columns in code for that compute capability: those GPUs have

@@ -43,6 +43,11 @@ class PlanePlan final : public Plan {
       VF_CUDA(cudaMemsetAsync(copy_.data(), 0, copy, cuda_.cuda_stream()));
     }
     divide_device();
+    for (const bool last : {false, true})
+      for (int i = 0; i < source().planes; i++) {
+        const auto& passes = planes_[i].passes;
+        if ((!passes.empty() && passes[0]->comes_last()) == last) order_.push_back(i);
+      }
     return {};
   }
 
@@ -82,7 +87,7 @@ class PlanePlan final : public Plan {
   Status enqueue(const Image& src, const Image& dst) override {
     if (frame_ && frame_->takes(src, dst)) return frame_->enqueue(cuda_, src, dst);
     bool overlaps_previous = false;
-    for (int i = 0; i < source().planes; i++) {
+    for (const int i : order_) {
       const PlanePasses& p = planes_[i];
       const PlaneLayout& l = source().plane[i];
       PlaneView view = {static_cast<const uint8_t*>(src.data[i]),
@@ -122,6 +127,7 @@ class PlanePlan final : public Plan {
   Placement placement_;
   std::unique_ptr<FramePass> frame_;
   std::vector<PlanePasses> planes_;
+  std::vector<int> order_;  // of the planes' launches
   Allocation scratch_, copy_;
   bool overlapping_ = false;
 };

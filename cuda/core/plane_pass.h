@@ -58,6 +58,8 @@ class PlanePass {
   // resources per block and take equally long, so each can get a fraction of the device.
   virtual int concurrency_class() const { return 0; }
   virtual void set_grid_fraction(double) {}
+  // Tells whether the plane had better come after those whose passes do not say so.
+  virtual bool comes_last() const { return false; }
   // `overlaps_previous` is true if the previous launch is another plane's pass that may run at the
   // same time. The kernel then does not wait for it.
   virtual Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) = 0;

@@ -35,6 +35,10 @@ class NetworkPass final : public PlanePass {
                  format == Format::rgba8 ? 1 : channels.count);
     pair_grid_ = dim3(grid_.x, unsigned(blocks_of(plane.height, kernel.height / 2)));
     overlaps_ = device.starts_early();
+    // A block of a long network has most of a processor's shared memory. The last blocks leave
+    // processors idle, and if these are many, the other planes had better come later.
+    const int last = int(int64_t(grid_.x) * grid_.y * grid_.z % device.processors);
+    comes_last_ = kernel.is_long && (last == 0 || 2 * last > device.processors);
     dense_ = format == Format::rgba8 || plane.step == 1;
     vector_bytes_ = unsigned(kernel.vector * (format == Format::rgba8 ? 4 : size_of(plane.type)));
   }
@@ -46,6 +50,7 @@ class NetworkPass final : public PlanePass {
   bool is_complete() const override { return args_.outliers; }
 
   int concurrency_class() const override { return overlaps_; }
+  bool comes_last() const override { return comes_last_; }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     NetworkArgs a = with_view(args_, view);
@@ -66,7 +71,7 @@ class NetworkPass final : public PlanePass {
   bool early_;
   NetworkArgs args_ = {};
   dim3 grid_, pair_grid_;
-  bool dense_ = false, overlaps_ = false;
+  bool dense_ = false, overlaps_ = false, comes_last_ = false;
   unsigned vector_bytes_ = 0;  // that a thread writes at once in a row
 };
 

@@ -40,7 +40,7 @@ constexpr Config kConfigs[] = {
     {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
     {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},
     {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
-    {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},
+    {"u16", 5, 4, 2, "WithMultiply", 8, 16, 8, 8},
     {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
     {"u16", 9, 4, 2, "WithMultiply", 4, 16, 8, 4},
     {"u16", 11, 4, 4, "OnInteger", 0, 16, 8, 2},

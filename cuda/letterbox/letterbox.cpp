@@ -240,9 +240,13 @@ class CudaLetterbox final : public Plan {
              choose(group, src[*n], dst[*n], &args, &many.images[*n]) == kernel &&
              same_strides(args, many.args))
         ++*n;
-      const dim3 grid(group.grid.x, group.grid.y, unsigned(*n));
-      if (*n > 1)
-        return launch("letterbox", kernel->many, {grid, kThreads}, queue_.cuda_stream(), many);
+      many.count = *n;
+      Launch shape = {dim3(group.grid.x, group.grid.y, unsigned(*n)), kThreads};
+      if (kernel->together)
+        shape = {dim3(blocks_of(group.args.width, kSharedThreads), group.grid.y,
+                      blocks_of(*n, kTogether)),
+                 kSharedThreads};
+      if (*n > 1) return launch("letterbox", kernel->many, shape, queue_.cuda_stream(), many);
     }
     return launch("letterbox", kernel->one, {group.grid, kThreads}, queue_.cuda_stream(), one);
   }

@@ -91,6 +91,23 @@ __device__ __forceinline__ Place place() {
   return {x, int(blockIdx.y), int(blockIdx.z)};
 }
 
+// The same for kernels whose threads make a pixel of each of several images. Rows of both halves of
+// the destination take turns, so that some blocks fill the padding while others load the picture.
+struct Share {
+  int x, y, first, last;  // images first to last - 1
+};
+template <int N>
+__device__ __forceinline__ Share share(const Launched<N>& l) {
+  if (N == 1) {
+    const Place p = place<N>();
+    return {p.x, p.y, 0, 1};
+  }
+  const int first = int(blockIdx.z) * kTogether;
+  const int row = int(blockIdx.y) / 2 + (blockIdx.y % 2 ? (l.args.height + 1) / 2 : 0);
+  return {int(blockIdx.x * kSharedThreads + threadIdx.x), row, first,
+          min(first + kTogether, l.count)};
+}
+
 // ---- loading -----------------------------------------------------------------------------------
 
 template <class T>

@@ -11,6 +11,8 @@ namespace vf::cuda::letterbox {
 constexpr int kThreads = 256;
 constexpr int kRowsPerLayer = 32768;  // of a grid, because its y is at most 65535
 constexpr int kMostImages = 32;       // of one launch, because its arguments are at most 4 KiB
+// Threads of a block and images of a thread, where a thread makes several images.
+constexpr int kSharedThreads = 128, kTogether = 4;
 
 enum class Sampler { affine, edge, edge_fixed };  // all bilinear; edge_fixed is cv2's fixed point
 
@@ -72,13 +74,16 @@ template <int N>
 struct Launched {
   Args args;
   Images images[N];
+  int count;  // of the images
 };
 static_assert(sizeof(Launched<kMostImages>) <= 4096);
 
-// The kernels for one image and for many. `many` is null where there is no such kernel.
+// The kernels for one image and for many. `many` is null where there is no such kernel. If
+// `together` is set, each thread of `many` makes up to kTogether images.
 struct Kernel {
   void (*one)(Launched<1>) = nullptr;
   void (*many)(Launched<kMostImages>) = nullptr;
+  bool together = false;
 };
 
 // Takes every layout (letterbox_fallback.cu).

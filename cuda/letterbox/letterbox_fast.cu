@@ -7,6 +7,9 @@
 // every layout. With 1080p BGR to 640 x 640, 56 % of the pixels show the picture, and the others
 // only store the fill.
 //
+// A thread of a batch makes its pixel in up to four images, because positions and weights are the
+// same in all.
+//
 // Two neighbouring pixels of 3 bytes are read as three aligned words and two funnel shifts. In the
 // last row, where the last word could reach past the frame, components are read one by one.
 // Traffic and tile are those of letterbox_fallback.cu.
@@ -28,6 +31,13 @@ constexpr int kBlocks = 2048 / kThreads;
 constexpr int kBlocks = 1024 / kThreads;
 #else
 constexpr int kBlocks = 1536 / kThreads;
+#endif
+
+// The same for blocks of kSharedThreads, whose threads have 40 registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+constexpr int kSharedBlocks = 1024 / kSharedThreads;
+#else
+constexpr int kSharedBlocks = 1536 / kSharedThreads;
 #endif
 
 enum class Shape { packed3, packed4, semi_planar, planar };
@@ -188,63 +198,31 @@ __device__ __forceinline__ void load_yuv(const Args& g, const Images& m, int i, 
   for (int n = 0; n < 4; n++) l[n] = code<T>(g, luma[n]);
 }
 
-template <Shape S, class T, Sampler M, Out O, int N>
-__global__ __launch_bounds__(kThreads,
-                             kBlocks) void fast(const __grid_constant__ Launched<N> launched) {
-  const Args& g = launched.args;
-  const auto [x, y, image] = place<N>();
-  if (x >= g.width || y >= g.height) return;
-  const Images& m = launched.images[image];
-  float px, py, fx, fy;
+// Where a pixel of the picture lies in the source, and the weights of its neighbours.
+struct Spot {
   int i, r0, r1;
-  if constexpr (M == Sampler::affine) {
-    px = affine_position(g.x, float(x));
-    py = affine_position(g.y, float(y));
-    const Floor low_x = floor_of(px), low_y = floor_of(py);
-    i = low_x.i;
-    r0 = low_y.i;
-    r1 = r0 + 1;
-    if (unsigned(i) >= unsigned(g.x.size - 1) || unsigned(r0) >= unsigned(g.row_pairs)) {
-      if (px > -1 && px < float(g.x.size) && py > -1 && py < float(g.y.size))
-        picture<T, M>(g, m, x, y);
-      else
-        put<O>(g, m, x, y, g.fill);
-      return;
-    }
-    fx = __fsub_rn(px, low_x.f);
-    fy = __fsub_rn(py, low_y.f);
-  } else {
-    const int dx = x - g.x.first, dy = y - g.y.first;
-    if (unsigned(dx) >= unsigned(g.x.count) || unsigned(dy) >= unsigned(g.y.count)) {
-      put<O>(g, m, x, y, g.fill);
-      return;
-    }
-    px = picture_position(g.x, dx);
-    py = picture_position(g.y, dy);
-    const Floor low_x = floor_of(px), low_y = floor_of(py);
-    i = low_x.i;
-    fx = __fsub_rn(px, low_x.f);
-    fy = __fsub_rn(py, low_y.f);
-    r0 = max(low_y.i, 0);
-    r1 = min(low_y.i + 1, g.y.size - 1);
-    // Columns beyond an edge are moved onto it.
-    if (i < 0) i = 0, fx = 0;
-    if (i >= g.x.size - 1) i = g.x.size - 2, fx = 1;
-    if (r1 >= g.last_row) {
-      picture<T, M>(g, m, x, y);
-      return;
-    }
+  float fx, fy;
+  ChromaAxis cx = {}, cy = {};
+  float w[4] = {}, wc[4] = {};
+  template <Shape S>
+  __device__ __forceinline__ void weigh() {
+    weights(fx, fy, w);
+    if (S == Shape::semi_planar || S == Shape::planar) weights(cx.f, cy.f, wc);
   }
+};
 
-  float c[4];
+// Makes the colours of a pixel of the picture from its neighbours. In a batch, `at` has the weights
+// already. For a single image they are computed while the loads are under way.
+template <Shape S, class T, Sampler M, Out O, int N>
+__device__ __forceinline__ void sample(const Args& g, const Images& m, Spot at, float (&c)[4]) {
   if constexpr (S == Shape::packed3 || S == Shape::packed4) {
     constexpr int components = S == Shape::packed3 ? 3 : 4;
-    const Packed p = load_packed<S>(g, m, i, r0, r1);
+    const Packed p = load_packed<S>(g, m, at.i, at.r0, at.r1);
     if constexpr (M == Sampler::edge_fixed) {
       // Rounds a weight to 11 bits, in the last bits of a float.
       const auto eleven = [](float f) { return __float_as_uint(__fmaf_rn(f, 2048, kWhole)); };
-      const unsigned wx = __byte_perm(eleven(__fsub_rn(1, fx)), eleven(fx), 0x5410);
-      const unsigned w0 = eleven(__fsub_rn(1, fy)) << 16, w1 = eleven(fy) << 16;
+      const unsigned wx = __byte_perm(eleven(__fsub_rn(1, at.fx)), eleven(at.fx), 0x5410);
+      const unsigned w0 = eleven(__fsub_rn(1, at.fy)) << 16, w1 = eleven(at.fy) << 16;
       unsigned top[4], bottom[4];
       fixed_row<S>(p.top, wx, top);
       fixed_row<S>(p.bottom, wx, bottom);
@@ -252,13 +230,12 @@ __global__ __launch_bounds__(kThreads,
       for (int k = 0; k < components; k++)
         c[k] = float((__umulhi(w0, top[k]) + __umulhi(w1, bottom[k]) + 2) >> 2);
     } else {
-      float w[4];
-      weights(fx, fy, w);
-      // Rounded weights may add up to slightly more than 1, and the rounding below still gives 255
-      // for 255.
+      if (N == 1) at.weigh<S>();
+        // Rounded weights may add up to slightly more than 1, and the rounding below still gives 255
+        // for 255.
 #pragma unroll
       for (int k = 0; k < components; k++)
-        c[k] = whole(__fadd_rn(mix(w, value<S>(p.top, 0, k), value<S>(p.top, 1, k),
+        c[k] = whole(__fadd_rn(mix(at.w, value<S>(p.top, 0, k), value<S>(p.top, 1, k),
                                    value<S>(p.bottom, 0, k), value<S>(p.bottom, 1, k)),
                                0.5f));
     }
@@ -269,13 +246,11 @@ __global__ __launch_bounds__(kThreads,
         if (g.opaque[k]) c[k] = g.max_value;
     }
   } else {
-    const ChromaAxis cx = chroma_axis(g.x, px), cy = chroma_axis(g.y, py);
-    float l[4], u[4], v[4], w[4], wc[4];
-    load_yuv<S, T>(g, m, i, r0, r1, cx, cy, l, u, v);
-    weights(fx, fy, w);
-    weights(cx.f, cy.f, wc);
-    const float Y = mix(w, l[0], l[1], l[2], l[3]);
-    float U = mix(wc, u[0], u[1], u[2], u[3]), V = mix(wc, v[0], v[1], v[2], v[3]);
+    float l[4], u[4], v[4];
+    load_yuv<S, T>(g, m, at.i, at.r0, at.r1, at.cx, at.cy, l, u, v);
+    if (N == 1) at.weigh<S>();
+    const float Y = mix(at.w, l[0], l[1], l[2], l[3]);
+    float U = mix(at.wc, u[0], u[1], u[2], u[3]), V = mix(at.wc, v[0], v[1], v[2], v[3]);
     if (S == Shape::semi_planar && g.v_first) {
       const float t = U;
       U = V;
@@ -291,16 +266,90 @@ __global__ __launch_bounds__(kThreads,
       c[k] = fminf(whole(fmaxf(__fadd_rn(__fadd_rn(c[k], g.offset[k]), 0.5f), 0)), g.max_value);
     c[3] = g.max_value;
   }
-  put<O>(g, m, x, y, c);
+}
+
+template <Shape S, class T, Sampler M, Out O, int N>
+__global__ __launch_bounds__(
+    N == 1 ? kThreads : kSharedThreads,
+    N == 1 ? kBlocks : kSharedBlocks) void fast(const __grid_constant__ Launched<N> launched) {
+  const Args& g = launched.args;
+  const Share own = share(launched);
+  const int x = own.x, y = own.y;
+  if (x >= g.width || y >= g.height) return;
+  // Calls make() with each image.
+  const auto each = [&](const auto& make) {
+    if constexpr (N == 1) {
+      make(launched.images[0]);
+    } else {
+#pragma unroll 1
+      for (int n = own.first; n < own.last; n++) make(launched.images[n]);
+    }
+  };
+  const auto fill = [&] { each([&](const Images& m) { put<O>(g, m, x, y, g.fill); }); };
+  const auto any_picture = [&] { each([&](const Images& m) { picture<T, M>(g, m, x, y); }); };
+  float px, py, fx, fy;
+  int i, r0, r1;
+  if constexpr (M == Sampler::affine) {
+    px = affine_position(g.x, float(x));
+    py = affine_position(g.y, float(y));
+    const Floor low_x = floor_of(px), low_y = floor_of(py);
+    i = low_x.i;
+    r0 = low_y.i;
+    r1 = r0 + 1;
+    if (unsigned(i) >= unsigned(g.x.size - 1) || unsigned(r0) >= unsigned(g.row_pairs)) {
+      if (px > -1 && px < float(g.x.size) && py > -1 && py < float(g.y.size))
+        any_picture();
+      else
+        fill();
+      return;
+    }
+    fx = __fsub_rn(px, low_x.f);
+    fy = __fsub_rn(py, low_y.f);
+  } else {
+    const int dx = x - g.x.first, dy = y - g.y.first;
+    if (unsigned(dx) >= unsigned(g.x.count) || unsigned(dy) >= unsigned(g.y.count)) {
+      fill();
+      return;
+    }
+    px = picture_position(g.x, dx);
+    py = picture_position(g.y, dy);
+    const Floor low_x = floor_of(px), low_y = floor_of(py);
+    i = low_x.i;
+    fx = __fsub_rn(px, low_x.f);
+    fy = __fsub_rn(py, low_y.f);
+    r0 = max(low_y.i, 0);
+    r1 = min(low_y.i + 1, g.y.size - 1);
+    // Columns beyond an edge are moved onto it.
+    if (i < 0) i = 0, fx = 0;
+    if (i >= g.x.size - 1) i = g.x.size - 2, fx = 1;
+    if (r1 >= g.last_row) {
+      any_picture();
+      return;
+    }
+  }
+
+  // A row of weight 0 is not read, which matters if frames do not fit into L2.
+  if (N > 1 && fy == 0) r1 = r0;
+  Spot spot = {i, r0, r1, fx, fy};
+  if (S == Shape::semi_planar || S == Shape::planar) {
+    spot.cx = chroma_axis(g.x, px);
+    spot.cy = chroma_axis(g.y, py);
+  }
+  if (N > 1) spot.weigh<S>();
+  each([&](const Images& m) {
+    float c[4];
+    sample<S, T, M, O, N>(g, m, spot, c);
+    put<O>(g, m, x, y, c);
+  });
 }
 
 // ---- choosing ----------------------------------------------------------------------------------
 
 template <Shape S, class T, Sampler M>
 void set_kernels(FastLayout* layout) {
-  layout->tensor = {fast<S, T, M, Out::tensor, 1>, fast<S, T, M, Out::tensor, kMostImages>};
+  layout->tensor = {fast<S, T, M, Out::tensor, 1>, fast<S, T, M, Out::tensor, kMostImages>, true};
   layout->word = {fast<S, T, M, Out::word, 1>, nullptr};
-  layout->any = {fast<S, T, M, Out::any, 1>, fast<S, T, M, Out::any, kMostImages>};
+  layout->any = {fast<S, T, M, Out::any, 1>, fast<S, T, M, Out::any, kMostImages>, true};
 }
 
 template <Shape S, class T>

@@ -17,7 +17,7 @@ struct BlockAxis {
 
   constexpr int edge(int block) const {
     if (block >= count) return length;
-    return int((int64_t(block) * size + (1 << sub) - 1) >> sub);
+    return (block * size + (1 << sub) - 1) >> sub;
   }
   constexpr int block_of(int sample) const { return (sample << sub) / size; }
   // Returns the length of the longest block.

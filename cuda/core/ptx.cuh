@@ -250,6 +250,21 @@ __device__ __forceinline__ uint32_t repeat_signs(uint32_t bytes) {
   return v;
 }
 
+// Computes a value here. Otherwise the compiler may compute it behind a wait that follows, where it
+// takes time.
+__device__ __forceinline__ void settle(uint32_t& v) {
+  asm volatile("" : "+r"(v));
+}
+__device__ __forceinline__ void settle(int& v) {
+  asm volatile("" : "+r"(v));
+}
+__device__ __forceinline__ void settle(float& v) {
+  asm volatile("" : "+f"(v));
+}
+__device__ __forceinline__ void settle(int64_t& v) {
+  asm volatile("" : "+l"(v));
+}
+
 // ---- programmatic dependent launch -------------------------------------------------------------
 // These do nothing if the launch did not ask for it.
 

@@ -1,12 +1,12 @@
 // Pixelates integers by single blocks, for images that are aligned to 16 bytes.
 //
 // Idea     A block of threads has a block of the pixelation. A thread adds up a vector of 16 bytes
-//          of each of a few rows, as strips do (pixelate_strips.cuh); a mask leaves out what
-//          belongs to the neighbours. Warps add by reductions and leave their sums in shared
-//          memory; after one barrier each thread makes the means for itself, by a product with the
-//          inverse of the count, which is ready before. Whole vectors are written by the threads
-//          that read them; the parts of vectors at the left and at the right have a thread each,
-//          so that no warp makes both.
+//          of each of a few rows, by dot products with factors: they are 0 for what belongs to the
+//          neighbours. Warps add by reductions and leave their sums in shared memory; after one
+//          barrier each warp adds them again, and each thread makes the means for itself, by a
+//          product with the inverse of the count, which is ready before. Whole vectors are written
+//          by the threads that read them; the parts of vectors at the left and at the right have a
+//          thread each, so that no warp makes both.
 // Traffic  Each byte is read once and written once, except vectors at the edges of blocks, which
 //          two blocks read. One launch makes all planes, also in place.
 // Tile     A tile is one block of the pixelation. The plan chooses this kernel if blocks are too
@@ -21,8 +21,8 @@
 namespace vf::cuda {
 namespace {
 
-struct alignas(16) Shared {
-  uint32_t sums[kMaxChannels], upper[kMaxChannels];  // upper: in units of 65536, of 16 bits
+struct Shared {
+  uint32_t sums[kMaxChannels][32];  // of the channels, by warp
 };
 
 // kStreams: marked as what L2 gives up first.
@@ -64,82 +64,139 @@ __device__ __forceinline__ void write_edges(const StripPlane& l, const Component
   }
 }
 
-template <class T, int kChannels, bool kStreams>
+// Adds up the components `begin` to `end` of vectors by channels, by dot products. A factor is 1
+// for each component of its channel, and 0 for others. The first component is of channel `phase`.
+template <class T, int kChannels>
+struct ChannelSums {
+  static constexpr int kWord = 4 / int(sizeof(T));
+  uint32_t factors[kChannels][4], sums[kChannels] = {};
+
+  // Returns the factors of a channel in word w.
+  static constexpr uint32_t of(int channel, int w, int phase) {
+    uint32_t factors = 0;
+    for (int i = 0; i < kWord; i++)
+      if ((w * kWord + i + phase) % kChannels == channel) factors |= 1u << (8 * i);
+    return factors;
+  }
+  // Returns a mask of the factors of the first `count` components in word w.
+  static __device__ __forceinline__ uint32_t below(int count, int w) {
+    const int bits = 8 * max(min(count - kWord * w, kWord), 0);
+    return uint32_t((uint64_t(1) << bits) - 1);
+  }
+  __device__ __forceinline__ ChannelSums(int phase, int begin, int end) {
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+      const uint32_t mask = below(end, w) & ~below(begin, w);
+#pragma unroll
+      for (int c = 0; c < kChannels; c++) {
+        const uint32_t f[3] = {of(c, w, 0), of(c, w, 1), of(c, w, 2)};
+        factors[c][w] = (kChannels != 3 || phase == 0 ? f[0] : phase == 1 ? f[1] : f[2]) & mask;
+      }
+    }
+  }
+  __device__ __forceinline__ void settle() {
+#pragma unroll
+    for (int c = 0; c < kChannels; c++)
+#pragma unroll
+      for (int w = 0; w < 4; w++)
+        if (kChannels == 3 || of(c, w, 0)) cuda::settle(factors[c][w]);
+  }
+  __device__ __forceinline__ void add(const uint4& v) {
+    const uint32_t word[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int w = 0; w < 4; w++)
+#pragma unroll
+      for (int c = 0; c < kChannels; c++)
+        if (kChannels == 3 || of(c, w, 0))
+          sums[c] = add_products<T>(word[w], factors[c][w], sums[c]);
+  }
+};
+
+// kAtOnce: the number of rows of a thread whose loads are under way at once.
+template <class T, int kChannels, bool kStreams, int kAtOnce>
 __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane& l,
                                            Shared& shared) {
-  constexpr int kN = kComponents<T>, kSize = int(sizeof(T));
+  constexpr int kN = kComponents<T>;
   const int bx = int(blockIdx.x), by = int(blockIdx.y);
   if (bx >= l.x.count || by >= l.y.count) return;
   const int left = l.x.edge(bx), right = l.x.edge(bx + 1);
   const int x0 = left * kChannels, x1 = right * kChannels;
   const int y0 = l.y.edge(by), y1 = l.y.edge(by + 1);
-  const uint32_t unit = uint32_t((right - left) * (y1 - y0)) << p.shift;
-  const float inverse = 1 / float(unit);
+  uint32_t unit = uint32_t((right - left) * (y1 - y0)) << p.shift;
+  float inverse = 1 / float(unit);
   const int row = int(threadIdx.x * l.row_factor >> kRowShift);
   const int v0 = int(unsigned(x0) / kN), v = v0 + int(threadIdx.x) - row * l.vectors;
   const int first = v * kN, begin = x0 - first, end = x1 - first;  // components of the vector
   const bool active = row < l.rows && end > 0;
-  // Rows of the thread.
-  const int rows = active ? int(unsigned(y1 - y0 - row + l.rows - 1) / unsigned(l.rows)) : 0;
-  const uint8_t* from = l.src + (y0 + row) * l.src_stride + int64_t(v) * 16;
-  uint8_t* to = l.dst + (y0 + row) * l.dst_stride + int64_t(v) * 16;
-  const int step = l.rows * int(l.src_stride), dst_step = l.rows * int(l.dst_stride);
+  // Row i of the thread is one of the block if i * l.rows < below.
+  int below = active ? y1 - y0 - row : 0;
+  int64_t from_at = (y0 + row) * l.src_stride + int64_t(v) * 16;
+  int64_t to_at = (y0 + row) * l.dst_stride + int64_t(v) * 16;
+  int step = l.rows * int(l.src_stride), dst_step = l.rows * int(l.dst_stride);
   const int bytes = l.row_bytes - v * 16;
-  if (threadIdx.x < kMaxChannels) shared.sums[threadIdx.x] = shared.upper[threadIdx.x] = 0;
-  __syncthreads();
+  // With three channels, the first component of a lane's vector is of any channel.
+  const int phase = kChannels == 3 ? int(unsigned(first) % 3) : 0;
+  ChannelSums<T, kChannels> own(phase, max(begin, 0), min(end, kN));
+  const int lane = int(threadIdx.x) & 31, warps = int(blockDim.x) / 32;
+  // All this is ready before the wait.
+  own.settle();
+  settle(inverse);
+  settle(unit);
+  settle(from_at);
+  settle(to_at);
+  settle(step);
+  settle(dst_step);
+  settle(below);
   wait_for_previous();
 
-  ComponentSums<T> own;
+  const uint8_t* from = l.src + from_at;
 #pragma unroll 1
-  for (int i0 = 0; i0 < rows; i0 += kBatch, from += kBatch * step) {
-    uint4 in[kBatch];
+  for (int y = 0; y < below; y += kAtOnce * l.rows, from += kAtOnce * step) {
+    uint4 in[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kBatch; i++) {
+    for (int i = 0; i < kAtOnce; i++) {
       in[i] = make_uint4(0, 0, 0, 0);
-      if (i0 + i < rows && bytes >= 16) in[i] = load<kStreams>(from + int64_t(i) * step);
+      if (y + i * l.rows < below && bytes >= 16) in[i] = load<kStreams>(from + int64_t(i) * step);
     }
     if (bytes < 16)
 #pragma unroll 1
-      for (int i = 0; i < kBatch && i0 + i < rows; i++)
+      for (int i = 0; i < kAtOnce && y + i * l.rows < below; i++)
         own.add(load_part<T>(from + int64_t(i) * step, bytes));
 #pragma unroll
-    for (int i = 0; i < kBatch; i++) own.add(in[i]);
+    for (int i = 0; i < kAtOnce; i++) own.add(in[i]);
   }
-  own.template keep<kChannels * kSize % 4 == 0>(max(begin, 0), min(end, kN));
-  uint32_t sums[kChannels] = {};
-  own.add_channels(sums);
-  // With three channels, the first component of a lane's vector is of any channel.
-  const int phase = kChannels == 3 ? int(unsigned(first) % 3) : 0;
-  uint32_t all[4] = {};
 #pragma unroll
-  for (int c = 0; c < kChannels; c++)
-    all[c] = add_lanes(kChannels != 3         ? sums[c]
-                       : phase == c           ? sums[0]
-                       : phase == (c + 1) % 3 ? sums[2 % kChannels]
-                                              : sums[1 % kChannels]);
-  const int lane = int(threadIdx.x) & 31;
-  if (lane < kChannels) add_sum<T>(&shared.sums[lane], &shared.upper[lane], pick(all, lane));
+  for (int c = 0; c < kChannels; c++) own.sums[c] = add_lanes(own.sums[c]);
+  if (lane == 0)
+#pragma unroll
+    for (int c = 0; c < kChannels; c++) shared.sums[c][threadIdx.x / 32] = own.sums[c];
   __syncthreads();
 
   T means[kChannels];
 #pragma unroll
-  for (int c = 0; c < kChannels; c++)
-    means[c] = mean_of<T>(shared.sums[c], shared.upper[c], unit, inverse, p.shift);
+  for (int c = 0; c < kChannels; c++) {
+    const uint32_t sum = lane < warps ? shared.sums[c][lane] : 0;
+    const uint32_t low = add_lanes(sizeof(T) == 1 ? sum : sum & 0xffffu);
+    const uint32_t upper = sizeof(T) == 1 ? 0 : add_lanes(sum >> 16);
+    means[c] = mean_of<T>(low, upper, unit, inverse, p.shift);
+  }
   if (active && begin <= 0 && end >= kN) {
     uint32_t out[4];
 #pragma unroll
     for (int w = 0; w < 4; w++) out[w] = means_word<T>(means, phase, w);
+    for (uint32_t& o : out) settle(o);
+    uint8_t* to = l.dst + to_at;
 #pragma unroll 1
-    for (int i0 = 0; i0 < rows; i0 += kBatch, to += kBatch * dst_step)
+    for (int y = 0; y < below; y += kAtOnce * l.rows, to += kAtOnce * dst_step)
 #pragma unroll
-      for (int i = 0; i < kBatch; i++)
-        if (i0 + i < rows)
+      for (int i = 0; i < kAtOnce; i++)
+        if (y + i * l.rows < below)
           store<kStreams>(to + int64_t(i) * dst_step, make_uint4(out[0], out[1], out[2], out[3]));
   }
   write_edges<T>(l, {x0, x1, y0, y1}, means);
 }
 
-template <class T, bool kStreams>
+template <class T, bool kStreams, int kAtOnce>
 __global__ void __launch_bounds__(kSingleThreads)
     pixelate_single(const __grid_constant__ StripArgs p) {
   VF_SHARED(Shared, shared);
@@ -147,23 +204,25 @@ __global__ void __launch_bounds__(kSingleThreads)
   const StripPlane& l = p.plane[blockIdx.z];
   switch (l.channels) {
     case 1:
-      return make_block<T, 1, kStreams>(p, l, shared);
+      return make_block<T, 1, kStreams, kAtOnce>(p, l, shared);
     case 2:
-      return make_block<T, 2, kStreams>(p, l, shared);
+      return make_block<T, 2, kStreams, kAtOnce>(p, l, shared);
     case 3:
-      return make_block<T, 3, kStreams>(p, l, shared);
+      return make_block<T, 3, kStreams, kAtOnce>(p, l, shared);
     default:
-      return make_block<T, 4, kStreams>(p, l, shared);
+      return make_block<T, 4, kStreams, kAtOnce>(p, l, shared);
   }
 }
 
 }  // namespace
 
 template <class T>
-StripKernel single_kernel(bool streams) {
-  return streams ? &pixelate_single<T, true> : &pixelate_single<T, false>;
+StripKernel single_kernel(bool streams, int rows) {
+  if (streams) return &pixelate_single<T, true, kBatch>;
+  return rows > kSingleRows ? &pixelate_single<T, false, kBatch>
+                            : &pixelate_single<T, false, kSingleRows>;
 }
-template StripKernel single_kernel<uint8_t>(bool streams);
-template StripKernel single_kernel<uint16_t>(bool streams);
+template StripKernel single_kernel<uint8_t>(bool streams, int rows);
+template StripKernel single_kernel<uint16_t>(bool streams, int rows);
 
 }  // namespace vf::cuda

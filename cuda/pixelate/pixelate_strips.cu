@@ -208,6 +208,7 @@ class StripPass final : public FramePass {
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
       l.rows = std::min(threads_ / l.vectors, l.y.maximum());
+      most_ = std::max(most_, blocks_of(l.y.maximum(), l.rows));
     }
     grid_.z = unsigned(args_.planes);
     if (!single_) grid_ = dim3(unsigned(tiles));
@@ -227,7 +228,7 @@ class StripPass final : public FramePass {
 
   Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
     return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
-                  single_ ? single_kernel<T>(streams_) : &pixelate_strips<T>,
+                  single_ ? single_kernel<T>(streams_, most_) : &pixelate_strips<T>,
                   {grid_, unsigned(threads_), 0, single_ && queue.device().starts_early()},
                   queue.cuda_stream(), with_images(args_, src, dst));
   }
@@ -256,6 +257,7 @@ class StripPass final : public FramePass {
   StripArgs args_ = {};
   dim3 grid_ = dim3(1);
   int threads_ = 0;
+  int most_ = 0;          // the largest number of rows of a thread
   bool single_ = false;   // a tile has one block
   bool streams_ = false;  // L2 cannot hold the frame's source and its result
 };

@@ -63,10 +63,11 @@ __device__ __forceinline__ const StripPlane& plane_of_tile(const StripArgs& p, i
 constexpr int kRowShift = 20;
 
 // Returns the kernel for single blocks (pixelate_single.cu). Its grid has the planes, and along
-// each axis the largest number of blocks of any plane. `streams` is for frames larger than L2.
+// each axis the largest number of blocks of any plane. `streams` is for frames larger than L2, and
+// `rows` is the largest number of rows of a thread.
 using StripKernel = void (*)(StripArgs);
 template <class T>
-StripKernel single_kernel(bool streams);
+StripKernel single_kernel(bool streams, int rows);
 constexpr int kSingleThreads = 640;  // maximum number of threads of a block
 // Number of rows of a thread, if there are enough threads.
 constexpr int kSingleRows = 4;

@@ -195,6 +195,8 @@ inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
 inline uint32_t repeat_signs(uint32_t bytes) {
   return (bytes >> 7 & 0x01010101u) * 0xffu;
 }
+template <class T>
+void settle(T&) {}
 
 // ---- programmatic dependent launch: kernels run one after another ------------------------------
 

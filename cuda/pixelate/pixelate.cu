@@ -481,7 +481,8 @@ Status choose(CudaQueue& queue, const PixelateTask& task, int index, PlanePasses
 
 Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
   auto& cuda = static_cast<CudaQueue&>(queue);
-  std::unique_ptr<FramePass> frame = make_strips(cuda, task);
+  std::unique_ptr<FramePass> frame = make_inside(task);
+  if (!frame) frame = make_strips(cuda, task);
   if (!frame) frame = make_narrow(task);
   return make_plane_plan(
       cuda, task.layout, task.placement,

@@ -20,4 +20,8 @@ std::unique_ptr<FramePass> make_strips(CudaQueue& queue, const PixelateTask& tas
 // blocks are too wide or too high.
 std::unique_ptr<FramePass> make_narrow(const PixelateTask& task);
 
+// Makes the pass for blocks that lie inside of vectors (pixelate_inside.cu). Returns null if some
+// do not.
+std::unique_ptr<FramePass> make_inside(const PixelateTask& task);
+
 }  // namespace vf::cuda

@@ -201,6 +201,22 @@ void pixelate_cases(Context& context) {
         one(context, text("%s x%d size %d", name_of(type), channels, size),
             packed_layout(type, channels, size > 60 ? 611 : 333, size > 60 ? 149 : 71),
             blocks(size), kAllPatterns[(size + channels) % 6]);
+  // The blocks fill the plane, and vectors have a whole number of them.
+  for (const Type type : {Type::u8, Type::u16})
+    for (const int channels : {1, 2, 4})
+      for (const int size : {2, 4, 8})
+        for (const int width : {1040, 328}) {
+          Layout layout = packed_layout(type, channels, width, 72);
+          if (type == Type::u16) layout.shift = size % 4 * 3;
+          one(context, text("%s x%d %d whole blocks of %d", name_of(type), channels, width, size),
+              layout, blocks(size), kAllPatterns[(size + channels) % 6]);
+        }
+  for (const int size : {2, 4, 8, 16})
+    for (const auto& [name, layout] : {std::pair{"NV12", nv12_layout(1040, 64)},
+                                       {"NV12 narrow", nv12_layout(336, 80)},
+                                       {"I420", i420_layout(1040, 64)},
+                                       {"P010", p010_layout(336, 80)}})
+      one(context, text("%s whole blocks of %d", name, size), layout, blocks(size), Pattern::noise);
   // These blocks span more vectors than a tile has.
   for (const Type type : {Type::u8, Type::u16})
     for (int channels = 1; channels <= 4; channels++)

@@ -65,12 +65,8 @@ __device__ __forceinline__ const MotionFind::Pair& pair_of(const MotionFind& m) 
 }
 __device__ __forceinline__ Level level_of(const MotionFind& m, int level) {
   const MotionFind::Pair& pair = pair_of(m);
-  return {pair.picture,
-          pair.before,
-          m.levels.at[level],
-          m.levels.width[level],
-          m.levels.height[level],
-          m.levels.pitch[level]};
+  return {pair.picture,           pair.before,          m.levels.at[level], m.levels.width[level],
+          m.levels.height[level], m.levels.pitch[level]};
 }
 
 // Holds what was found for a patch. A vector is in the lower and in the upper half of `vector`.

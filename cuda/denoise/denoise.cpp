@@ -282,7 +282,7 @@ class CudaDenoise final : public DenoisePlan {
     return job;
   }
 
-  // The pictures that motion is found between. Those that a launch reads lie side by side.
+  // The pictures that motion is found between. Pictures that a launch reads lie side by side.
   enum Picture { kState, kFrame, kLaterState, kLaterFrame };
 
   // Adds a frame to a state.

@@ -32,7 +32,7 @@ struct alignas(16) DenoiseHistograms : denoise::Histograms {};
 struct DenoiseJob {
   DenoiseView from[3];
   DenoiseState previous, current;
-  // For the last one of the later frames' chain: the state of the frames before. The new state is
+  // The last job of the later frames has the state of the frames before here. The new state is
   // merged with it.
   DenoiseState before;
   // Offset in samples from `previous` to its compensated copy, which has only patches that change.

@@ -536,7 +536,8 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
     out_y = -1;
   };
 
-  // Blurred rows of a chunk. The indices are sum, half of its 16 pixels, part, half of its rows.
+  // Holds the blurred rows of a chunk. The indices are sum, half of its 16 pixels, part, half of
+  // its rows.
   using Rows = uint32_t[T::kSums][2][kParts][2];
   // If the registers suffice, a chunk's vertical products are added to the sums of this step and of
   // the next ones at once. A product can add to a register and leave the result in another, so sums

@@ -554,7 +554,7 @@ class CudaGuided final : public GuidedPlan {
   GuidedPass<GuidedPacked, GuidedCoefficients, GuidedResult> colours_pass_;
   // Everything; [1] if the destination's pixels are words.
   GuidedPass<GuidedSource, GuidedDestination, GuidedCoefficients, GuidedResult> pixels_pass_[2];
-  // Source of planes at subsample 4, and a result of planes or of words aligned to 16 bytes.
+  // The source is planes at subsample 4, and the result planes or words aligned to 16 bytes.
   GuidedPass<GuidedSource, GuidedDestination, GuidedCoefficients, GuidedResult> planes_pass_;
   bool direct_aligned_ = false;  // direct_ needs words aligned to 16 bytes
   int means_columns_ = 0;        // of a lane; 0: streaming

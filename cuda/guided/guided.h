@@ -31,8 +31,9 @@ struct GuidedWords {
   uint32_t order = 0x3210;
 };
 
-// Pixels of u8 in a plane of luma and one of both chroma components, of half the width and height
-// (NV12). Rows begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2 pixels.
+// Holds pixels of u8 in a plane of luma and one of both chroma components, which has half the width
+// and height (NV12). Rows begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2
+// pixels.
 struct GuidedPlanes {
   uint8_t *luma = nullptr, *chroma = nullptr;  // null where components are read or written alone
   int luma_pitch = 0, chroma_pitch = 0;        // bytes
@@ -228,7 +229,8 @@ GuidedPackedKernel guided_apply_quads(bool aligned);
 GuidedPixelsKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
 // Writes the result of a source of planes at subsample 4, by 4 x 2 pixels. With `words`, the frame
 // is of words. Otherwise it is of planes, and has a composite over a colour or, with `blurs`, over
-// the blurred frame. `plain`: no colour is despilled or estimated, and words have MatteOutput::alpha.
+// the blurred frame. `plain`: no colour is despilled or estimated, and words have
+// MatteOutput::alpha.
 GuidedPixelsKernel guided_apply_planes(bool words, bool blurs, bool plain);
 // Writes a result whose colours change, by 4 x 2 pixels of words aligned to 16 bytes: every output
 // but the matte. `pairs` is as above. `plain` is for frames without despill and

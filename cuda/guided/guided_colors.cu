@@ -455,13 +455,13 @@ __device__ __forceinline__ void fetch_models(const ColorVotes& v, const VoteArra
   }
 }
 
-// What a warp counts for a cell and a class.
+// Holds what a warp counts for a cell and a class.
 struct Counted {
   float unit;      // makes the sum of the weights 1
   uint32_t tiles;  // a bit for each eight weights that are not all zero, for windows of 7 x 7
 };
 
-// The weights of a warp's cell and class under the Gaussian.
+// Holds the weights of a warp's cell and class under the Gaussian.
 template <int kReach>
 __device__ __forceinline__ void count_weights(const ColorVotes& v, const VoteArrays<kReach>& m,
                                               const Voter& me, Counted (&counted)[kVoteCells][2]) {
@@ -534,10 +534,10 @@ __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const Vot
     to = fmaf(l4 * l4, weight, to);
   };
   const float none[4] = {};
-  // Of a window of 7 x 7 cells, one is left over.
+  // One cell of a window of 7 x 7 is left over.
   static_assert(kReach == 0 || kReach == 3, "for how many cells are left over");
   const int tiles = kReach ? w.tiles - 1 : w.tiles;
-  // The next tile's are under way while one is added.
+  // The next tile's weights are under way while one is added.
   uint2 next_b[2];
   float2 next_c[2];
   const auto fetch = [&](int n) {

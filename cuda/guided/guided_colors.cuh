@@ -12,7 +12,7 @@ __device__ __forceinline__ bool in_band(int prior) {
   return abs(prior) < kOne;
 }
 
-// Whether one of two samples of the prior is in the band.
+// Tells whether one of two samples of the prior is in the band.
 __device__ __forceinline__ bool in_band_2(uint32_t two) {
   static_assert(kOne == 0x4000, "X outside is this or less this");
   return (two & 0x7fff7fff) != 0x40004000;
@@ -76,7 +76,7 @@ __device__ __forceinline__ uint32_t quotient(unsigned long long a, unsigned long
   return rest < 0 ? about - 1 : rest < (long long)b ? about : about + 1;
 }
 
-// The sums of the copies of what the votes have counted, for a lane.
+// Returns a lane's sums of the copies of what the votes have counted.
 struct ErrorSums {
   unsigned long long copies[kErrorCopies] = {};
 

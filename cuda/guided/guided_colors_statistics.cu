@@ -128,7 +128,7 @@ __device__ __forceinline__ void write_sides(const ColorVotes& v, const Found& er
   }
 }
 
-// Whether a sample of the tile's prior that the thread has copied is in the band.
+// Tells whether a sample of the tile's prior that the thread has copied is in the band.
 template <int threads>
 __device__ __forceinline__ bool any_in_band(const Tile& tile) {
   constexpr int count = kPriorHigh * kPriorWide / 8;

@@ -36,8 +36,8 @@ __device__ __forceinline__ void sums_of_nine(const float (&in)[count + 8], float
   for (int i = 0; i < count; i++) out[i] = four[i] + four[i + 4] + in[i + 8];
 }
 
-// The prior of the samples that the block's pixels see, and of one sample around those, eight a
-// thread. It tells which blocks are outside of the band before the statistics are done.
+// Holds the prior of the samples that the block's pixels see, and of one sample around those, eight
+// a thread. It tells which blocks are outside of the band before the statistics are done.
 class Around {
  public:
   __device__ __forceinline__ explicit Around(const GuidedMeans& g) {
@@ -50,7 +50,7 @@ class Around {
   }
   // Returns whether all are outside, and on the same side. All threads of the block call it.
   __device__ __forceinline__ bool all_outside(bool* subject) const {
-    // Of the first and the last eight of a row, two count.
+    // Two of the first eight samples of a row count, and two of the last eight.
     const bool left = part_ == 0, right = part_ == kParts - 1;
     uint32_t two[4] = {eight_.x, eight_.y, eight_.z, eight_.w};
 #pragma unroll

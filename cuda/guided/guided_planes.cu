@@ -1,10 +1,10 @@
 // Reads frames of NV12: makes the samples of refine=colors and of the layers, and writes the guided
 // matte's result at subsample 4, into such a frame or into words.
 //
-// Idea: a thread takes 4 x 4 pixels, four words of luma and two of chroma. Of the samples they are
-// one, whose sums dp4a makes. In the result they lie between 3 x 3 samples. Four pixels share what
-// depends on their chroma alone: most of a conversion to RGB, and the chroma of a composite. A
-// colour is rounded by an addition that leaves it in the second byte of a float.
+// Idea: a thread takes 4 x 4 pixels, four words of luma and two of chroma. They
+// are one sample, whose sums dp4a makes. In the result they lie between 3 x 3 samples. Four pixels
+// share what depends on their chroma alone: most of a conversion to RGB, and the chroma of a
+// composite. A colour is rounded by an addition that leaves it in the second byte of a float.
 //
 // The result has the same bits as that of the kernels for single components (guided_apply.cu),
 // because it multiplies and adds in the same order.

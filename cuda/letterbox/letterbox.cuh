@@ -91,7 +91,7 @@ __device__ __forceinline__ Place place() {
   return {x, int(blockIdx.y), int(blockIdx.z)};
 }
 
-// The same for kernels whose threads make a pixel of each of several images. Rows of both halves of
+// Holds the share of a thread that makes a pixel of each of several images. Rows of both halves of
 // the destination take turns, so that some blocks fill the padding while others load the picture.
 struct Share {
   int x, y, first, last;  // images first to last - 1

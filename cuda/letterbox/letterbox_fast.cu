@@ -33,7 +33,7 @@ constexpr int kBlocks = 1024 / kThreads;
 constexpr int kBlocks = 1536 / kThreads;
 #endif
 
-// The same for blocks of kSharedThreads, whose threads have 40 registers.
+// Blocks of kSharedThreads on a multiprocessor, so that a thread has 40 registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 constexpr int kSharedBlocks = 1024 / kSharedThreads;
 #else
@@ -198,7 +198,7 @@ __device__ __forceinline__ void load_yuv(const Args& g, const Images& m, int i, 
   for (int n = 0; n < 4; n++) l[n] = code<T>(g, luma[n]);
 }
 
-// Where a pixel of the picture lies in the source, and the weights of its neighbours.
+// Holds where a pixel of the picture lies in the source, and the weights of its neighbours.
 struct Spot {
   int i, r0, r1;
   float fx, fy;
@@ -231,8 +231,8 @@ __device__ __forceinline__ void sample(const Args& g, const Images& m, Spot at, 
         c[k] = float((__umulhi(w0, top[k]) + __umulhi(w1, bottom[k]) + 2) >> 2);
     } else {
       if (N == 1) at.weigh<S>();
-        // Rounded weights may add up to slightly more than 1, and the rounding below still gives 255
-        // for 255.
+        // Rounded weights may add up to slightly more than 1, and the rounding below still gives
+        // 255 for 255.
 #pragma unroll
       for (int k = 0; k < components; k++)
         c[k] = whole(__fadd_rn(mix(at.w, value<S>(p.top, 0, k), value<S>(p.top, 1, k),

@@ -5,6 +5,7 @@
 // first write, so that regions can be filtered in place as long as there is room for the sums of
 // all of them.
 #include <algorithm>
+#include <tuple>
 
 #include "cuda/regions/regions_gaussian.cuh"
 
@@ -39,8 +40,11 @@ class GaussianRegions final : public RegionKernels {
     const size_t bytes = sums_bytes(layout);
     room_ = int64_t(bytes / kSumsBytes);
     VF_TRY(queue.allocate(Memory::device, bytes, &sums_));
-    VF_TRY(allow_shared(passes_.first, passes_.first_shared(layout, kMaxReach)));
-    return allow_shared(passes_.second, passes_.second_shared(layout, kMaxReach));
+    // If a pixel has four bytes, the largest reach needs more than capability 7.5 has.
+    most_[0] = passes_.first_shared(layout, kMaxReach);
+    most_[1] = passes_.second_shared(layout, kMaxReach);
+    VF_TRY(allow_most(queue.device(), passes_.first, &most_[0]));
+    return allow_most(queue.device(), passes_.second, &most_[1]);
   }
 
   bool in_place(const RegionLaunch& l, const RegionArgs& args) const override {
@@ -65,6 +69,15 @@ class GaussianRegions final : public RegionKernels {
   }
 
  private:
+  // Allows a kernel `bytes` of dynamic shared memory, or as many as there are, which it sets.
+  template <class K>
+  static Status allow_most(const Device& device, K kernel, size_t* bytes) {
+    cudaFuncAttributes attributes;
+    VF_CUDA(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)));
+    *bytes = std::min(*bytes, size_t(device.shared_per_block) - attributes.sharedSizeBytes);
+    return allow_shared(kernel, *bytes);
+  }
+
   // Counts the work for a region in all planes.
   GaussianWork work_of(const RegionArgs& args, const Region& r,
                        const PlaneRect& clip = kEverywhere) const {
@@ -95,6 +108,15 @@ class GaussianRegions final : public RegionKernels {
       }
     }
     if (all.first == 0) return {};
+    const size_t first_shared = passes_.first_shared(layout, reach_x);
+    const size_t second_shared = passes_.second_shared(layout, reach_y);
+    for (const auto& [reach, bytes, most] : {std::tuple(reach_x, first_shared, most_[0]),
+                                             std::tuple(reach_y, second_shared, most_[1])})
+      if (bytes > most)
+        return Status::error(Code::unsupported,
+                             "a region's blur reaches %d pixels, for which it needs %zu bytes of "
+                             "shared memory, but this GPU has %zu: choose a smaller sigma, or NV12",
+                             reach, bytes, most);
     VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
     GaussianArgs g = {};
     g.r = args;
@@ -110,12 +132,10 @@ class GaussianRegions final : public RegionKernels {
     // The first pass cannot start early behind an upload of regions.
     const bool early = l.queue.device().starts_early();
     VF_TRY(launch("rows of regions", passes_.first,
-                  {unsigned(all.first), passes_.first_threads,
-                   passes_.first_shared(layout, reach_x), early && !args.more},
+                  {unsigned(all.first), passes_.first_threads, first_shared, early && !args.more},
                   l.queue.cuda_stream(), g));
     return launch("columns of regions", passes_.second,
-                  {unsigned(all.second), passes_.second_threads,
-                   passes_.second_shared(layout, reach_y), early},
+                  {unsigned(all.second), passes_.second_threads, second_shared, early},
                   l.queue.cuda_stream(), g);
   }
 
@@ -141,8 +161,9 @@ class GaussianRegions final : public RegionKernels {
 
   const GaussianParams params_;
   GaussianPasses passes_ = {};
-  Allocation sums_;   // the first pass leaves them for the second
-  int64_t room_ = 0;  // tiles of sums
+  Allocation sums_;      // the first pass leaves them for the second
+  int64_t room_ = 0;     // tiles of sums
+  size_t most_[2] = {};  // bytes of dynamic shared memory of each pass
 };
 
 }  // namespace

@@ -166,25 +166,10 @@ class InsidePass final : public FramePass {
   dim3 grid_ = dim3(1, 0);
 };
 
-template <class T>
-std::unique_ptr<FramePass> make(const PixelateTask& task) {
-  auto pass = std::make_unique<InsidePass<T>>();
-  if (!pass->prepare(task)) return nullptr;
-  return pass;
-}
-
 }  // namespace
 
 std::unique_ptr<FramePass> make_inside(const PixelateTask& task) {
-  const Layout& layout = task.layout;
-  for (int i = 0; i < layout.planes; i++) {
-    const PlaneLayout& l = layout.plane[i];
-    const bool all = task.plane[i].channels == (1 << l.channels) - 1;
-    if (l.pixel_step() != l.channels || !all) return nullptr;
-  }
-  if (layout.type == Type::u8) return make<uint8_t>(task);
-  if (layout.type == Type::u16) return make<uint16_t>(task);
-  return nullptr;
+  return make_frame_pass<InsidePass>(task);
 }
 
 }  // namespace vf::cuda

@@ -214,25 +214,10 @@ class NarrowPass final : public FramePass {
   unsigned tiles_ = 0;
 };
 
-template <class T>
-std::unique_ptr<FramePass> make(const PixelateTask& task) {
-  auto pass = std::make_unique<NarrowPass<T>>();
-  if (!pass->prepare(task)) return nullptr;
-  return pass;
-}
-
 }  // namespace
 
 std::unique_ptr<FramePass> make_narrow(const PixelateTask& task) {
-  const Layout& layout = task.layout;
-  for (int i = 0; i < layout.planes; i++) {
-    const PlaneLayout& l = layout.plane[i];
-    const bool all = task.plane[i].channels == (1 << l.channels) - 1;
-    if (l.pixel_step() != l.channels || !all) return nullptr;
-  }
-  if (layout.type == Type::u8) return make<uint8_t>(task);
-  if (layout.type == Type::u16) return make<uint16_t>(task);
-  return nullptr;
+  return make_frame_pass<NarrowPass>(task);
 }
 
 }  // namespace vf::cuda

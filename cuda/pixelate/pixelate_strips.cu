@@ -171,7 +171,7 @@ template <class T>
 class StripPass final : public FramePass {
  public:
   // Returns whether it can filter such frames.
-  bool prepare(CudaQueue& queue, const PixelateTask& task) {
+  bool prepare(const PixelateTask& task, CudaQueue& queue) {
     const Layout& layout = task.layout;
     const int processors = queue.device().processors;
     args_.planes = layout.planes;
@@ -262,26 +262,12 @@ class StripPass final : public FramePass {
   bool streams_ = false;  // L2 cannot hold the frame's source and its result
 };
 
-template <class T>
-std::unique_ptr<FramePass> make(CudaQueue& queue, const PixelateTask& task) {
-  auto pass = std::make_unique<StripPass<T>>();
-  if (!pass->prepare(queue, task)) return nullptr;
-  return pass;
-}
-
 }  // namespace
 
 std::unique_ptr<FramePass> make_strips(CudaQueue& queue, const PixelateTask& task) {
-  const Layout& layout = task.layout;
-  for (int i = 0; i < layout.planes; i++) {
-    const PlaneLayout& l = layout.plane[i];
-    if (l.pixel_step() != l.channels || task.plane[i].copies() ||
-        task.plane[i].channels != (1 << l.channels) - 1)
-      return nullptr;
-  }
-  if (layout.type == Type::u8) return make<uint8_t>(queue, task);
-  if (layout.type == Type::u16) return make<uint16_t>(queue, task);
-  return nullptr;
+  for (int i = 0; i < task.layout.planes; i++)
+    if (task.plane[i].copies()) return nullptr;
+  return make_frame_pass<StripPass>(task, queue);
 }
 
 }  // namespace vf::cuda

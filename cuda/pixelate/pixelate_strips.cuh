@@ -2,8 +2,10 @@
 // bytes in each of a few rows, and adds them up by components, two or four to a word.
 #pragma once
 
+#include <memory>
 #include <type_traits>
 
+#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "cuda/pixelate/pixelate_vectors.cuh"
 
@@ -30,6 +32,26 @@ struct StripArgs {
   StripPlane plane[kMaxPlanes];
   int planes, shift;
 };
+
+// Makes the pass Pass<T> for a frame of integers whose pixels lie side by side, if all channels are
+// filtered. Returns null otherwise, and where prepare() says that the pass cannot filter it.
+template <template <class> class Pass, class... More>
+std::unique_ptr<FramePass> make_frame_pass(const PixelateTask& task, More&... more) {
+  const Layout& layout = task.layout;
+  for (int i = 0; i < layout.planes; i++) {
+    const PlaneLayout& l = layout.plane[i];
+    const bool all = task.plane[i].channels == (1 << l.channels) - 1;
+    if (l.pixel_step() != l.channels || !all) return nullptr;
+  }
+  const auto make = [&](auto type) -> std::unique_ptr<FramePass> {
+    auto pass = std::make_unique<Pass<decltype(type)>>();
+    if (!pass->prepare(task, more...)) return nullptr;
+    return pass;
+  };
+  if (layout.type == Type::u8) return make(uint8_t());
+  if (layout.type == Type::u16) return make(uint16_t());
+  return nullptr;
+}
 
 // Tells whether all planes of both images are aligned to vectors.
 inline bool are_aligned(const StripArgs& args, const Image& src, const Image& dst) {

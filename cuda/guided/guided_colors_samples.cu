@@ -47,39 +47,31 @@ __device__ __forceinline__ uint32_t mean_word(const GuidedSource& g, int x, int 
 template <class T, bool external>
 __global__ __launch_bounds__(256) void samples(const GuidedSource g, const ExternalMask mask,
                                                const SampleWords to) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  wait_for_previous();
-  let_next_start();
-  if (x >= to.pitch || y >= to.height) return;
-  uint32_t word = mean_word<T, !external>(g, kStep * x, kStep * y, kStep);
-  if (external) word = with_external(g, mask, word, x, y);
-  to.data[size_t(y) * to.pitch + x] = word;
+  make_sample<external>(g, mask, to, [&](int x, int y) {
+    return mean_word<T, !external>(g, kStep * x, kStep * y, kStep);
+  });
 }
 
 template <bool external>
 __global__ __launch_bounds__(256) void samples_quads(const GuidedSource g, const ExternalMask mask,
                                                      const SampleWords to) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  wait_for_previous();
-  let_next_start();
-  if (x >= to.pitch || y >= to.height) return;
-  const int left = 16 * min(x, to.width - 1);
-  uint4 p[4];
+  make_sample<external>(g, mask, to, [&](int x, int y) {
+    const int left = 16 * min(x, to.width - 1);
+    uint4 p[4];
 #pragma unroll
-  for (int j = 0; j < 4; j++)
-    p[j] = *reinterpret_cast<const uint4*>(
-        g.words.data + (long long)min(4 * y + j, g.height - 1) * g.words.pitch + left);
-  // `even` sums up bytes 0 and 2, `odd` bytes 1 and 3, in halves of 16 bits.
-  constexpr uint32_t low = 0x00ff00ff;
-  uint32_t even = 0x00080008, odd = 0x00080008;
+    for (int j = 0; j < 4; j++)
+      p[j] = *reinterpret_cast<const uint4*>(
+          g.words.data + (long long)min(4 * y + j, g.height - 1) * g.words.pitch + left);
+    // `even` sums up bytes 0 and 2, `odd` bytes 1 and 3, in halves of 16 bits.
+    constexpr uint32_t low = 0x00ff00ff;
+    uint32_t even = 0x00080008, odd = 0x00080008;
 #pragma unroll
-  for (int j = 0; j < 4; j++) {
-    even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
-    odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
-  }
-  uint32_t word = __byte_perm((even >> 4 & low) | (odd >> 4 & low) << 8, 0, g.words.order);
-  if (external) word = with_external(g, mask, word, x, y);
-  to.data[size_t(y) * to.pitch + x] = word;
+    for (int j = 0; j < 4; j++) {
+      even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
+      odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
+    }
+    return __byte_perm((even >> 4 & low) | (odd >> 4 & low) << 8, 0, g.words.order);
+  });
 }
 
 // Finds where a sample's centre lies among those of the votes, in eighths.

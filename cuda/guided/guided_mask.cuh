@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/guided/guided.cuh"
+#include "cuda/guided/guided_colors.h"
 
 namespace vf::cuda {
 
@@ -40,6 +41,20 @@ __device__ __forceinline__ uint32_t with_external(const GuidedSource& g, const E
   const int hx = min(GuidedColors::kStep * (2 * x + 1), 2 * g.width - 1);
   const int hy = min(GuidedColors::kStep * (2 * y + 1), 2 * g.height - 1);
   return (word & 0x00ffffff) | mask_byte(mask_at(mask, hx, hy)) << 24;
+}
+
+// Makes a thread's sample for refine=colors or the layers, of which `make` returns the word. The
+// mask in the word does not count if it is external.
+template <bool external, class Make>
+__device__ __forceinline__ void make_sample(const GuidedSource& g, const ExternalMask& mask,
+                                            const SampleWords& to, Make&& make) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
+  if (x >= to.pitch || y >= to.height) return;
+  uint32_t word = make(x, y);
+  if (external) word = with_external(g, mask, word, x, y);
+  to.data[size_t(y) * to.pitch + x] = word;
 }
 
 // Returns the mask as a component of the frame.

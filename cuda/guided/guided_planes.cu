@@ -1,10 +1,10 @@
 // Reads frames of NV12: makes the samples of refine=colors and of the layers, and writes the guided
 // matte's result at subsample 4, into such a frame or into words.
 //
-// Idea: a thread takes 4 x 4 pixels, four words of luma and two of chroma. They
-// are one sample, whose sums dp4a makes. In the result they lie between 3 x 3 samples. Four pixels
-// share what depends on their chroma alone: most of a conversion to RGB, and the chroma of a
-// composite. A colour is rounded by an addition that leaves it in the second byte of a float.
+// Idea: a thread takes 4 x 4 pixels, four words of luma and two of chroma. They are one sample,
+// whose sums dp4a makes. In the result they lie between 3 x 3 samples. Four pixels share what
+// depends on their chroma alone: most of a conversion to RGB, and the chroma of a composite. A
+// colour is rounded by an addition that leaves it in the second byte of a float.
 //
 // The result has the same bits as that of the kernels for single components (guided_apply.cu),
 // because it multiplies and adds in the same order.
@@ -26,45 +26,41 @@ __device__ __forceinline__ uint32_t chroma_code(const GuidedPlanes& g, int pair,
 template <bool external>
 __global__ __launch_bounds__(256) void samples(const GuidedSource g, const ExternalMask mask,
                                                const SampleWords to) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  wait_for_previous();
-  let_next_start();
-  if (x >= to.pitch || y >= to.height) return;
-  const int left = 4 * min(x, to.width - 1);
-  const GuidedPlanes& p = g.planes;
-  uint32_t luma[4], chroma[2];
+  make_sample<external>(g, mask, to, [&](int x, int y) {
+    const int left = 4 * min(x, to.width - 1);
+    const GuidedPlanes& p = g.planes;
+    uint32_t luma[4], chroma[2];
 #pragma unroll
-  for (int j = 0; j < 4; j++)
-    luma[j] = __ldg(reinterpret_cast<const uint32_t*>(
-        p.luma + size_t(min(4 * y + j, g.height - 1)) * p.luma_pitch + left));
+    for (int j = 0; j < 4; j++)
+      luma[j] = __ldg(reinterpret_cast<const uint32_t*>(
+          p.luma + size_t(min(4 * y + j, g.height - 1)) * p.luma_pitch + left));
 #pragma unroll
-  for (int j = 0; j < 2; j++)
-    chroma[j] = __ldg(reinterpret_cast<const uint32_t*>(
-        p.chroma + size_t(min(2 * y + j, g.height / 2 - 1)) * p.chroma_pitch + left));
-  uint32_t sum = 8;
+    for (int j = 0; j < 2; j++)
+      chroma[j] = __ldg(reinterpret_cast<const uint32_t*>(
+          p.chroma + size_t(min(2 * y + j, g.height / 2 - 1)) * p.chroma_pitch + left));
+    uint32_t sum = 8;
 #pragma unroll
-  for (int j = 0; j < 4; j++) sum = __dp4a(luma[j], 0x01010101u, sum);
-  uint32_t word = sum >> 4;
+    for (int j = 0; j < 4; j++) sum = __dp4a(luma[j], 0x01010101u, sum);
+    uint32_t word = sum >> 4;
 #pragma unroll
-  for (int c = 0; c < 2; c++) {
-    const uint32_t ones = 0x00010001u << 8 * (c ? 1 - p.first : p.first);
-    word |= __dp4a(chroma[0], ones, __dp4a(chroma[1], ones, 2u)) >> 2 << 8 * (1 + c);
-  }
-  if (external) {
-    word = with_external(g, mask, word, x, y);
-  } else {
-    uint32_t keyed = 8;
-#pragma unroll
-    for (int k = 0; k < 16; k++) {
-      const auto byte = [](uint32_t word, uint32_t at) { return uint8_t(word >> 8 * at & 255); };
-      const uint32_t two = chroma[k / 8], pair = k % 4 / 2 * 2;
-      const uint8_t v[3] = {byte(luma[k / 4], k % 4), byte(two, pair + p.first),
-                            byte(two, pair + 1 - p.first)};
-      keyed += key_mask<uint8_t>(g, v);
+    for (int c = 0; c < 2; c++) {
+      const uint32_t ones = 0x00010001u << 8 * (c ? 1 - p.first : p.first);
+      word |= __dp4a(chroma[0], ones, __dp4a(chroma[1], ones, 2u)) >> 2 << 8 * (1 + c);
     }
-    word |= keyed >> 4 << 24;
-  }
-  to.data[size_t(y) * to.pitch + x] = word;
+    if (!external) {
+      uint32_t keyed = 8;
+#pragma unroll
+      for (int k = 0; k < 16; k++) {
+        const auto byte = [](uint32_t word, uint32_t at) { return uint8_t(word >> 8 * at & 255); };
+        const uint32_t two = chroma[k / 8], pair = k % 4 / 2 * 2;
+        const uint8_t v[3] = {byte(luma[k / 4], k % 4), byte(two, pair + p.first),
+                              byte(two, pair + 1 - p.first)};
+        keyed += key_mask<uint8_t>(g, v);
+      }
+      word |= keyed >> 4 << 24;
+    }
+    return word;
+  });
 }
 
 enum class Result { words, composite, blurred };

@@ -172,17 +172,22 @@ Status run_reference(const Frame& src, const Frame& dst) {
   return plan->run(src.image(), dst.image());
 }
 
+// Finds the motion in `src` with the device and with the reference. Returns how they differ.
+std::string find_both(Context& context, const Frame& src, Frame* got, Frame* want) {
+  if (Status s = run_reference(src, *want); !s.ok()) return s.message();
+  std::unique_ptr<Plan> plan;
+  if (Status s = make_run(context.device().queue(), src.layout(), got->layout(), 0, &plan); !s.ok())
+    return s.message();
+  if (Status s = run_plan(context.device(), *plan, src, got); !s.ok()) return s.message();
+  plan.reset();
+  context.device().release_all();
+  return difference(*got, *want, motion_contract());
+}
+
 std::string failure_of(Context& context, const Known& k, Random random) {
   const Frame src = frame_of(k, random);
   Frame want(field_layout(kKnownWidth, kKnownHeight)), got(want.layout());
-  if (Status s = run_reference(src, want); !s.ok()) return s.message();
-  std::unique_ptr<Plan> plan;
-  if (Status s = make_run(context.device().queue(), src.layout(), got.layout(), 0, &plan); !s.ok())
-    return s.message();
-  if (Status s = run_plan(context.device(), *plan, src, &got); !s.ok()) return s.message();
-  plan.reset();
-  context.device().release_all();
-  if (std::string d = difference(got, want, motion_contract()); !d.empty()) return d;
+  if (std::string failure = find_both(context, src, &got, &want); !failure.empty()) return failure;
   const double error = mean_error(k, got);
   if (error <= k.mean_error) return {};
   return text("the vectors are off by %.3f pixels on average, and the limit is %.3f", error,
@@ -279,14 +284,7 @@ std::string white_failure(Context& context) {
       for (int x = 0; x < 96; x++)
         src.set(plane, x, y, 0, x / 24 % 2 == 1 && (x + 5 * plane) % 24 > 4 ? 65535 : 0);
   Frame want(field_layout(96, 64)), got(want.layout());
-  if (Status s = run_reference(src, want); !s.ok()) return s.message();
-  std::unique_ptr<Plan> plan;
-  if (Status s = make_run(context.device().queue(), src.layout(), got.layout(), 0, &plan); !s.ok())
-    return s.message();
-  if (Status s = run_plan(context.device(), *plan, src, &got); !s.ok()) return s.message();
-  plan.reset();
-  context.device().release_all();
-  return difference(got, want, motion_contract());
+  return find_both(context, src, &got, &want);
 }
 
 void refused(Context& context) {

@@ -13,7 +13,7 @@
 
 namespace vf::cuda {
 
-// One plane of a source and a destination. Strides are in bytes.
+// Holds one plane of a source and of a destination. Strides are in bytes.
 struct PlaneView {
   const uint8_t* src;
   uint8_t* dst;

@@ -15,7 +15,7 @@ namespace vf::bench {
 
 #define BENCH_CUDA(call) VF_TRY(::vf::cuda::check((call), #call))
 
-// More than twice the largest L2 cache of any GPU, so that a frame has left the cache when its turn
+// Exceeds twice the largest L2 cache of any GPU, so that a frame has left the cache when its turn
 // comes again.
 constexpr size_t kBeyondCache = size_t{252} << 20;
 

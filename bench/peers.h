@@ -17,7 +17,7 @@ struct Peer {
   // Makes the plan of the expected result if it differs from the row's, because of other borders or
   // kernels.
   decltype(test::TimedCase::make) want;
-  // allowed difference in code values; for f32 relative to the largest magnitude
+  // The allowed difference is in code values, or, for f32, relative to the largest magnitude.
   double largest = 0;
 };
 

@@ -57,7 +57,8 @@ class Table {
   int rows_ = 0, bad_ = 0;
 };
 
-// Formats a number with so many decimals. A negative number means not measured and gives "-".
+// Returns the text of a number with so many decimals. A negative number means not measured and
+// gives "-".
 std::string number(double value, int decimals);
 
 double median(std::vector<double> values);

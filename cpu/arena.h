@@ -1,4 +1,4 @@
-// Divides a thread's scratch memory into the arrays of a stage.
+// Divides a thread's scratch memory into the arrays that a stage needs.
 #pragma once
 
 #include <cstddef>

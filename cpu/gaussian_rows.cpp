@@ -17,8 +17,8 @@
 // Even pixels multiply the lanes m, m + 1 ... by the weights (w0 w1) (w2 w3) ..., and odd pixels
 // multiply the same lanes by (0 w0) (w1 w2) .... One load serves both. horizontal() takes two lines
 // at once and puts both rows' results for a pixel into one lane of the slot, so that vertical() can
-// work on pairs of rows in the same way. A slot consists of blocks: one vector of even pixels, then
-// one of odd pixels.
+// work on pairs of rows in the same way. A slot is a row of blocks, each of which holds one vector
+// of even pixels and then one of odd pixels.
 //
 // Float kernels have one row per slot, in the order of the image. They compute no products with
 // padding, so that a NaN spreads no further than the kernel.

@@ -22,8 +22,8 @@ struct GaussianAxis {
   int radius = 0;
   std::vector<float> f32;
   std::vector<double> f64;
-  // Weights from the centre outwards, in units of 1 / 65536. A radius of 0 has none, because a
-  // weight of 1 does not fit.
+  // The weights go from the centre outwards, in units of 1 / 65536. A radius of 0 has none, because
+  // a weight of 1 does not fit.
   std::vector<uint16_t> half;
   // Weights in fixed point, which add up to exactly 1 << bits. An entry is a pair, with the first
   // weight in the low half and the next one in the high half. even[kPad] starts at weight 0 and

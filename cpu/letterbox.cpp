@@ -1,7 +1,7 @@
 // Plans the letterbox on the CPU. Making the plan computes where each destination column and row
-// reads. The row kernels then make a destination row in stages: gather the two neighbours of each
-// column from a source row (and keep them while the next destination row uses the same source row),
-// combine rows, convert, store.
+// reads. The row kernels then make a destination row in stages. They gather the two neighbours of
+// each column from a source row, and keep them while the next destination row uses the same source
+// row. Then they combine rows, convert and store.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

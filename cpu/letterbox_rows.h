@@ -18,8 +18,8 @@ struct LetterboxRow {
   void (*load_words)(const uint8_t* in, int step, const int* first, int n, uint32_t* out);
   // out = (word >> bits) & mask
   void (*spread)(const uint32_t* words, int bits, uint32_t mask, int n, float* out);
-  // out = (in[lo] w0 + in[hi] w1) >> 4 for `channels` neighbouring components. Results of channel c
-  // go to out + c * pitch.
+  // Computes out = (in[lo] w0 + in[hi] w1) >> 4 for `channels` neighbouring components. Results of
+  // channel c go to out + c * pitch.
   void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
                      const int16_t* weights, int n, int16_t* out, int pitch);
   // Does the work of fixed_rows for one channel of bytes, eight columns at a time. Byte i of four
@@ -31,7 +31,7 @@ struct LetterboxRow {
   // neighbouring pixels. There are 4 results per pixel, and each weight stands there 4 times.
   void (*packed_rows)(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right,
                       int n, int16_t* out);
-  // Combines two rows of `n` results to bytes.
+  // Makes bytes from two rows of `n` results.
   void (*packed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
                          uint8_t* out);
   // Packs pixels of 4 bytes into pixels of `step` bytes. Byte i of a group of 4 pixels is
@@ -40,7 +40,7 @@ struct LetterboxRow {
                uint8_t* out);
   void (*fixed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
                         uint16_t* out);
-  // out = ((w00 v00 + w10 v10) + w01 v01) + w11 v11, the order of the affine rule
+  // Computes out = ((w00 v00 + w10 v10) + w01 v01) + w11 v11, in the order of the affine rule.
   void (*mix)(const float* v00, const float* v10, const float* v01, const float* v11,
               const float* fx, float fy, int n, float* out);
   // sum += weight * in, as code values

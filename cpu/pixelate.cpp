@@ -1,8 +1,8 @@
 // Implements the pixelation on the CPU.
 //
-// Rows are read once, in strips of as many as a cell is high: the rows of a strip are added up as
-// whole vectors, whatever the blocks are, and then the columns of each block. A row of means is
-// made once for the rows of a block, and copied to each of them.
+// Rows are read once, in strips as high as a cell. The rows of a strip are added up as whole
+// vectors, for any size of the blocks, and then the columns of each block are added up. A row of
+// means is made once and copied to all rows of a block.
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -6,8 +6,8 @@
 namespace vf {
 namespace {
 
-// The codes of a range: luma (and red, green, blue) spans `luma` codes from `low` on, chroma spans
-// `chroma` codes around `middle`.
+// Describes the codes of a range: luma (and red, green, blue) has `luma` codes from `low` on, and
+// chroma has `chroma` codes around `middle`.
 struct Range {
   double low, luma, middle, chroma;
 };

@@ -20,7 +20,7 @@ struct Component {
   int channel = 0;
 };
 
-// The meaning of a component. A layout with y but without u and v is gray. `none` is a component
+// Tells what a component means. A layout with y but without u and v is gray. `none` is a component
 // without content (the x of RGBx): it is not read, and it is written with all bits set.
 enum class Role : uint8_t { none, r, g, b, a, y, u, v };
 const char* name_of(Role r);
@@ -31,11 +31,11 @@ constexpr bool is_chroma(Role r) {
   return r == Role::u || r == Role::v;
 }
 
-// The meaning of all components of a layout.
+// Tells what all components of a layout mean.
 struct ColorFormat {
   Role role[kMaxPlanes][kMaxChannels] = {};
-  // Weights of red and blue in the luma of YUV and gray. They are 0.299 and 0.114 in BT.601, 0.2126
-  // and 0.0722 in BT.709, 0.2627 and 0.0593 in BT.2020.
+  // The weights of red and blue in the luma of YUV and gray are 0.299 and 0.114 in BT.601, 0.2126
+  // and 0.0722 in BT.709, and 0.2627 and 0.0593 in BT.2020.
   double kr = 0.2126, kb = 0.0722;
   // True if codes go from 0 to the largest one. Otherwise they go from 16 to 235 (chroma: to 240),
   // times 2^(depth - 8).

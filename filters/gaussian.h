@@ -23,7 +23,7 @@
 namespace vf {
 
 struct GaussianParams {
-  // Largest kernel in taps along an axis. A sigma that needs a larger one is refused.
+  // A kernel has at most this many taps along an axis. A sigma that needs more is refused.
   static constexpr int kMaxKernelSize = 511;
   static constexpr Limits<double> kSigma{0, DBL_MAX};
   static constexpr Limits<double> kSigmaY{-1, DBL_MAX, is_minus_one_or_more, "-1, or 0 or more"};

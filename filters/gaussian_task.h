@@ -9,7 +9,7 @@ namespace vf {
 
 // Holds everything that is computed from the parameters for one plane.
 struct GaussianPlane {
-  // Normalised weights, 2 * radius + 1 along each axis.
+  // The weights along each axis are 2 * radius + 1 numbers whose sum is 1.
   std::vector<double> weights_x, weights_y;
   uint8_t channels = 0xf;  // bit c set: channel c is filtered, else copied
   double border_value[kMaxChannels] = {};

@@ -96,8 +96,8 @@ struct Image {
   // Address of the first component of each plane's top left pixel, aligned to the component's size.
   // The fastest kernels need addresses and strides that are multiples of 16 bytes.
   void* data[kMaxPlanes] = {};
-  // Bytes from one row to the next: at least a row's length, and a multiple of the component's
-  // size.
+  // The bytes from one row to the next are at least a row's length, and a multiple of the
+  // component's size.
   ptrdiff_t stride[kMaxPlanes] = {};
 };
 

@@ -67,9 +67,10 @@ struct LetterboxParams {
   // remainder modulo `stride` (LetterBox's auto), so the destination may be smaller than the
   // target.
   int stride = 0;
-  // Pixel aspect ratio (width / height) of the source, divided by that of the destination.
+  // This is the pixel aspect ratio (width / height) of the source, divided by that of the
+  // destination.
   double pixel_aspect = 1;
-  // Colour of the padding, 0xAARRGGBB, RGB of full range.
+  // The padding has this colour: 0xAARRGGBB, RGB of full range.
   uint32_t fill = 0xff727272;
   // Normalisation of float tensors as above, for red, green, blue (or y, u, v). std must not be 0.
   double scale = 1.0 / 255;
@@ -83,8 +84,8 @@ struct LetterboxGeometry {
   LetterboxRule rule = LetterboxRule::ultralytics;
   int source_width = 0, source_height = 0;
   int width = 0, height = 0;  // of the destination
-  // The rule's factor (r or s): destination pixels per source pixel, vertically. Compute with the
-  // picture's size instead, because `ultralytics` rounds it.
+  // The rule's factor (r or s) counts destination pixels per source pixel, vertically. Compute with
+  // the picture's size instead, because `ultralytics` rounds it.
   double scale = 1;
   // Left and top border and the picture's size in destination pixels. `ultralytics` makes them
   // whole numbers.

@@ -19,7 +19,8 @@ struct LetterboxTask {
     // destination pixel.
     int begin = 0, size = 1;
     double step = 1;
-    // Half the width of a destination pixel in source pixels, at least 0.5. Only area uses it.
+    // This is half the width of a destination pixel in source pixels, and at least 0.5. Only area
+    // uses it.
     float reach = 0.5f;
     // Pixel x of a destination plane subsampled by 2^k lies at X = x * 2^k if it is co-sited, and
     // at X = x * 2^k + (2^k - 1) / 2 if it is not. Source planes are mapped back in the same way.

@@ -27,8 +27,8 @@
 //
 // The time of the switching median does not depend on the image.
 //
-// src and dst may be the same image if the plan is made with Placement::in_place. That may cost
-// scratch memory for a copy of the largest plane.
+// src and dst may be the same image if the plan is made with Placement::in_place. Then the plan may
+// need scratch memory for a copy of the largest plane.
 #pragma once
 
 #include <memory>
@@ -47,8 +47,9 @@ struct MedianParams {
 
   int size = 3;    // pixels, odd, 1 to kMaxSize. 1 does not filter along that axis.
   int size_y = 0;  // odd, 1 to kMaxSize; 0 means size
-  // In 8-bit code values, 0 to 255. Differences of n-bit integers are compared with threshold *
-  // 2^(n - 8), and those of f32 with threshold / 255. With 0 every pixel becomes the median.
+  // The threshold counts 8-bit code values. Differences of n-bit integers are compared with
+  // threshold * 2^(n - 8), and those of f32 with threshold / 255. With 0 every pixel becomes the
+  // median.
   double threshold = 0;
   Border border = Border::replicate;  // replicate, reflect_101, constant or shrink
   // Values that Border::constant shows outside the frame. Integers are code values before the

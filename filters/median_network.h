@@ -34,9 +34,9 @@ struct MedianNetwork {
   int comparisons = 0;       // number of minima and maxima
 };
 
-// A network in two parts. `columns` sorts `group` neighbouring columns and merges them two by two.
-// Its loads name rows of the footprint and columns of the group, and its outputs are the sorted
-// lists that tiles need, one after the other. `tile` computes the medians from these.
+// Describes a network in two parts. `columns` sorts `group` neighbouring columns and merges them
+// two by two. Its loads name rows of the footprint and columns of the group, and its outputs are
+// the sorted lists that tiles need, one after the other. `tile` computes the medians from these.
 struct SharedMedianNetwork {
   MedianNetwork columns, tile;
 };

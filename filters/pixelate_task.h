@@ -7,8 +7,8 @@
 
 namespace vf {
 
-// The blocks along one axis of a plane. Block b has the samples from edge(b) to edge(b + 1), and
-// the last one ends with the plane. No block is empty.
+// Describes the blocks along one axis of a plane. Block b has the samples from edge(b) to edge(b +
+// 1), and the last one ends with the plane. No block is empty.
 struct BlockAxis {
   int size = 1;    // size of a block, in samples of a plane that is 2^sub times as fine
   int sub = 0;     // 0 if all blocks are equally long

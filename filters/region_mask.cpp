@@ -42,7 +42,8 @@ bool cover(const std::vector<uint8_t>& marked, int width, int height, size_t mos
   return true;
 }
 
-// Halves the mask along each axis. A pixel is marked if one of those that it replaces is.
+// Makes a mask of half the size along each axis. A pixel is marked if one of those that it replaces
+// is.
 void halve(std::vector<uint8_t>* marked, int* width, int* height) {
   const int w = (*width + 1) / 2, h = (*height + 1) / 2;
   std::vector<uint8_t> half(size_t(w) * h);

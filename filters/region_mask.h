@@ -8,8 +8,8 @@
 
 namespace vf {
 
-// An image of width x height bytes. Bytes that are not 0 are marked. The image covers view_width x
-// view_height pixels of the frame, from (x, y) on.
+// Describes an image of width x height bytes. Bytes that are not 0 are marked. The image covers
+// view_width x view_height pixels of the frame, from (x, y) on.
 struct RegionMask {
   const uint8_t* marked = nullptr;
   int width = 0, height = 0;

@@ -16,15 +16,15 @@
 
 namespace vf {
 
-// The form of a region. A slab is a part of a polygon: it has a horizontal top and bottom, and
-// straight sides that may slant.
+// Describes the form of a region. A slab is a part of a polygon: it has a horizontal top and
+// bottom, and straight sides that may slant.
 enum class RegionOutline : uint8_t { box, ellipse, slab };
 
 // A region of one frame, made from a RegionBox (regions.h): expanded, clipped, with its strength.
 struct Region {
   float x, y;  // its centre, in pixels of the frame
-  // Half its width and height. A box or a slab is enlarged to cover each pixel that it touches. The
-  // width of a slab is that in its middle row.
+  // These are half its width and height. A box or a slab is enlarged to cover each pixel that it
+  // touches. The width of a slab is that in its middle row.
   float a, b;
   // Cosine and sine of the angle by which it is turned, clockwise. For a slab, the pixels by which
   // its left side (`cos`) and its right side (`sin`) move to the right in a row.
@@ -110,7 +110,7 @@ VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int 
   const int bottom = least(((y + 1) << sub_y) - 1, r.y1 - 1);
   if (right < left || bottom < top) return 0;
   if (is_upright(r)) {
-    // Weights fall with the distance along each axis.
+    // Weights become smaller with the distance along each axis.
     const int cx = int(floorf(r.x)), cy = int(floorf(r.y));
     return pixel_weight(r, edges, most(left, least(cx, right)), most(top, least(cy, bottom)));
   }

@@ -39,8 +39,8 @@
 
 namespace vf {
 
-// A box in pixels of the frame. It may reach over the frame's edges or lie outside of it. Its
-// values may be infinite or NaN, and it may be empty.
+// Describes a box in pixels of the frame. It may reach over the frame's edges or lie outside of it.
+// Its values may be infinite or NaN, and it may be empty.
 struct RegionBox {
   double x = 0, y = 0, width = 0, height = 0;  // top left corner and size, before it is turned
   double angle = 0;                            // radians, clockwise, about its centre
@@ -67,7 +67,7 @@ enum class RegionShape : uint8_t { box, ellipse };
 struct RegionParams {
   static constexpr Limits<double> kExpand{0, 4};
   static constexpr Limits<int> kFeather{0, 1024};
-  // Largest number of regions in a frame. If there are more boxes, the last region spans all that
+  // A frame has at most this many regions. If there are more boxes, the last region spans all that
   // are left.
   static constexpr int kMost = 1024;
 

@@ -4,8 +4,8 @@
  *
  * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. The element averages
  * each pixel over the previous frames, along the motion where something moves, and smooths the
- * noise that is left. It estimates the level of the noise, so no setting has to be tuned. It delays
- * no frame, unless #cudadenoise:look-ahead asks for it.
+ * noise that is left. It estimates the level of the noise, so no setting has to be tuned. Only
+ * #cudadenoise:look-ahead makes frames wait.
  *
  * #cudadenoise:noise sets the level of the noise if it is known. #cudadenoise:strength scales the
  * amount that is removed. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
@@ -13,9 +13,10 @@
  * controller can set them.
  *
  * #cudadenoise:look-ahead averages over some later frames too, which removes more noise where
- * something moves or comes into view. Frames wait for them, and the latency grows by as many
- * frames. At the end of the stream and before a discontinuity, there are fewer. Each later frame
- * costs about as much time as a frame. Frames whose caps have no frame rate do not wait.
+ * something moves or comes into view. Frames wait for the later ones, and the latency grows by as
+ * many frames. At the end of the stream and before a discontinuity, there are fewer later frames.
+ * Each later frame costs about as much time as a frame. Frames whose caps have no frame rate do not
+ * wait.
  *
  * The estimate is #cudadenoise:noise-level. It describes an earlier frame, because the element does
  * not wait for the GPU. The property notifies from the streaming thread when the estimate has
@@ -40,15 +41,12 @@
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU as well, or on
  * the CPU if there is no GPU or #GstCudaVideoFilter:backend is cpu.
  *
- * ## Example launch lines
- * |[
- * gst-launch-1.0 v4l2src ! videoconvert ! cudadenoise ! videoconvert ! autovideosink
- * ]| A camera, live.
- * |[
- * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
+ * ## Example launch lines |[ gst-launch-1.0 v4l2src ! videoconvert ! cudadenoise ! videoconvert !
+ * autovideosink ]| A live camera. |[ gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse
+ * ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudadenoise strength=1.5 ! nvh264enc ! h264parse ! \
  *     mp4mux ! filesink location=clean.mp4
- * ]| Frames in CUDA memory, from the decoder to the encoder.
+ * ]| Frames stay in CUDA memory from the decoder to the encoder.
  */
 #include <algorithm>
 #include <cmath>

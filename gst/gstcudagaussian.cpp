@@ -24,7 +24,7 @@
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudagaussian sigma=4 planes=luma ! cudadownload ! \
  *     videoconvert ! autovideosink
- * ]| Frames in CUDA memory, from the decoder on. Only luma is blurred.
+ * ]| Frames stay in CUDA memory from the decoder on. Only luma is blurred.
  */
 #include "filters/gaussian.h"
 #include "gst/base/planesettings.h"

@@ -2,8 +2,8 @@
  * SECTION:element-cudaletterbox
  * @title: cudaletterbox
  *
- * Makes network input of video in one pass, on an NVIDIA GPU or on the CPU: resizes with the
- * display aspect kept, pads, converts colours, and writes a frame or a normalised tensor
+ * Makes a network's input from video in one pass, on an NVIDIA GPU or on the CPU. It resizes frames
+ * without distortion, pads them, converts colours, and writes a frame or a normalised tensor
  * (docs/feed-networks.md).
  *
  * The caps behind the element set the output's size, as with videoscale. Without a size there, the
@@ -15,12 +15,12 @@
  * num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or 3:W:H:1 (NHWC). The
  * values are (x * scale - mean) / std of the 8-bit value x; uint8 tensors hold x itself.
  *
- * Tensors with the caps feature memory:CUDAMemory stay on the GPU. gst_memory_map() of the buffer's
- * only memory with GST_MAP_READ | GST_MAP_CUDA gives the device pointer, which is valid in the
- * context of that GstCudaMemory. From GStreamer 1.24 on, call gst_cuda_memory_sync() first, or
- * enqueue the work on gst_cuda_memory_get_stream(). Mapping without GST_MAP_CUDA copies the tensor
- * to the host. If the caps allow both memories, tensors stay in the memory that they are made in,
- * so that the same line runs without a GPU:
+ * Tensors with the caps feature memory:CUDAMemory stay on the GPU. Map the buffer's only memory
+ * with GST_MAP_READ | GST_MAP_CUDA to get the device pointer. It is valid in the context of that
+ * GstCudaMemory. From GStreamer 1.24 on, call gst_cuda_memory_sync() first, or enqueue the work on
+ * gst_cuda_memory_get_stream(). Mapping without GST_MAP_CUDA copies the tensor to the host. If the
+ * caps allow both memories, tensors stay in the memory that they are made in, so that the same line
+ * runs without a GPU:
  *
  *     other/tensors(memory:CUDAMemory),...;other/tensors,...
  *
@@ -42,8 +42,9 @@
  * metas that depend on the frame's size are scaled if there is no padding (always from 1.28 on),
  * and are dropped otherwise. Navigation events go upstream with the source's coordinates.
  *
- * With #cudaletterbox:keep-original each buffer holds the one that it was made of, by reference, in
- * a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore. Its pool cannot use it meanwhile.
+ * With #cudaletterbox:keep-original, each buffer holds a reference to its original, the buffer that
+ * it was made of, in a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore. Meanwhile the
+ * original's pool cannot use it.
  *
  * ## Example launch lines
  * |[
@@ -54,9 +55,8 @@
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudaletterbox ! \
  *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! fakesink
- * ]| From the decoder's frames in CUDA memory to a tensor.
- * |[
- * gst-launch-1.0 filesrc location=clip.mp4 ! decodebin ! videoconvert ! cudaletterbox ! \
+ * ]| The decoder's frames in CUDA memory become a tensor. |[ gst-launch-1.0 filesrc
+ * location=clip.mp4 ! decodebin ! videoconvert ! cudaletterbox ! \
  *     video/x-raw,format=RGB,width=320,height=320,pixel-aspect-ratio=1/1 ! onnxinference \
  *     model-file=network.onnx input-image-format=chw input-tensor-scale=255 ! fakesink
  * ]| A network in GStreamer 1.26, which puts its results on the frames.

@@ -2,10 +2,10 @@
  * SECTION:element-cudaletterboxrestore
  * @title: cudaletterboxrestore
  *
- * Gives the original frames back behind a network. Frames or tensors of a #cudaletterbox with
- * keep-original=true come in, with what the network found in them. The frames that the letterbox
- * was given go out: the same buffers, with their own caps and memory. No pixel is copied. If others
- * hold a buffer too, another buffer with the same memory goes out (docs/feed-networks.md).
+ * Restores the original frames behind a network. The frames or tensors of a #cudaletterbox with
+ * keep-original=true come in, with the network's results. The frames that the letterbox received go
+ * out: the same buffers, with their caps and memory. No pixel is copied. If somebody else holds a
+ * buffer, another buffer with the same memory goes out (docs/feed-networks.md).
  *
  * Metas of the letterboxed frame move to their place in the original: regions of interest with
  * their parameters and overlays; from GStreamer 1.26 on also the results of detectors (rotated
@@ -26,9 +26,10 @@
  * element behind it. This takes memory: all originals are kept from the last frame that arrived to
  * the newest.
  *
- * The element adds no latency. An original is out of its pool while its frame is on the way, so a
- * source with a fixed number of buffers waits if all of them are. If downstream takes system memory
- * without GstVideoMeta, frames with padded rows, or that cudadownload left on the GPU, are copied.
+ * The element adds no latency. An original is missing in its pool while its frame is on the way, so
+ * a source with a fixed number of buffers waits when all are on the way. If downstream takes system
+ * memory without GstVideoMeta, frames with padded rows, or that cudadownload left on the GPU, are
+ * copied.
  *
  * ## Example launch line
  * |[

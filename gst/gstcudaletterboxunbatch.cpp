@@ -2,10 +2,11 @@
  * SECTION:element-cudaletterboxunbatch
  * @title: cudaletterboxunbatch
  *
- * Gives the frames back that #cudaletterboxbatch made batches of: each stream on a pad of its own,
- * in order, the same buffers with their own caps, times and memory, and GAP events. The pad src_N
- * belongs to the pad sink_N of the batcher. It appears with the first frame or GAP event of its
- * stream, ends with the stream, and goes when the batcher's pad is released (docs/batches.md).
+ * Outputs the frames of the streams that #cudaletterboxbatch made batches of. Each stream has a
+ * pad, on which the same buffers leave in order, with their caps, times and memory, and the GAP
+ * events. The pad src_N belongs to the pad sink_N of the batcher. It appears with the first frame
+ * or GAP event of its stream, ends with the stream, and goes when the batcher's pad is released
+ * (docs/batches.md).
  *
  * Boxes, masks and other metas of the rows (gstcudaletterboxbatchmeta.h) are moved to their places
  * in the originals, as #cudaletterboxrestore does it.

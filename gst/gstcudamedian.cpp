@@ -25,7 +25,7 @@
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudamedian size=5 planes=chroma ! cudadownload ! \
  *     videoconvert ! autovideosink
- * ]| Frames in CUDA memory, from the decoder on. Only colour noise is removed.
+ * ]| Frames stay in CUDA memory from the decoder on. Only colour noise is removed.
  */
 #include "filters/median.h"
 #include "gst/base/planesettings.h"

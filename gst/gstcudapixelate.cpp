@@ -21,7 +21,7 @@
  * |[
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudapixelate ! cudadownload ! videoconvert ! autovideosink
- * ]| Frames in CUDA memory, from the decoder on; blocks of an eighth of the frame's height.
+ * ]| Frames stay in CUDA memory from the decoder on. A block has an eighth of the frame's height.
  */
 #include "filters/pixelate.h"
 #include "gst/base/planesettings.h"

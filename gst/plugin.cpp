@@ -1,7 +1,7 @@
 /**
  * plugin-cudafilters:
  *
- * Video filters on NVIDIA GPUs with CUDA, and on the CPU where there is none.
+ * The elements filter video on NVIDIA GPUs with CUDA, or on the CPU of machines without such a GPU.
  */
 #include <gst/gst.h>
 

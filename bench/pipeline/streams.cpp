@@ -171,8 +171,8 @@ class Streams {
               seconds_since(start));
   }
 
-  // Starts or stops eight streams at once, because drivers do only parts of it in turn. More would
-  // slow each other down.
+  // Starts or stops eight streams at once, because drivers do only parts of it in turn. A larger
+  // number would slow each other down.
   template <typename F>
   static void for_each(const std::vector<std::unique_ptr<Stream>>& streams, F&& call) {
     std::atomic<size_t> next{0};

@@ -59,9 +59,9 @@ class CudaQueue final : public Queue {
   KernelLimits kernel_limits_;
   cudaStream_t stream_;
   bool owns_stream_;
-  // Freed blocks of each kind of memory. They can be used again without waiting, because the stream
-  // runs its work in order. The vectors have room for all blocks that were made, so that freeing a
-  // block allocates nothing.
+  // Holds the freed blocks of each kind of memory. They can be used again without waiting, because
+  // the stream runs its work in order. The vectors have room for all blocks that were made, so that
+  // freeing a block allocates nothing.
   struct Cached {
     size_t size;
     void* data;

@@ -18,7 +18,7 @@ struct WorkPartition {
   uint64_t cost;  // of a part, times 2^32; a division would take 0.5 µs
 
   WorkPartition() = default;
-  // Costs have 32 bits. They overflow only for frames above 400 GB.
+  // Costs have 32 bits, which suffice for frames of up to 400 GB.
   WorkPartition(int columns, int steps, int prologue, int blocks, int edge_cost)
       : columns(columns), steps(steps), prologue(prologue), edge_cost(edge_cost) {
     const uint64_t length = steps + prologue, edges = columns < 2 ? columns : 2;
@@ -29,7 +29,7 @@ struct WorkPartition {
   static constexpr int kStep = 4;
 };
 
-// Iterates over the parts of columns of one block.
+// Goes through the parts of columns of one block.
 class TileScheduler {
  public:
   int column;  // of the current part

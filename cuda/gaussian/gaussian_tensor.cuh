@@ -53,7 +53,8 @@ namespace vf::cuda::tensor {
 constexpr int kRows = 16;       // per step
 constexpr int kBlockWarps = 4;  // per block, side by side
 
-// The precision of the computation: for bytes, for u16 of at most 10 bits, and for u16 of more.
+// Chooses the precision: bits8 is for bytes, bits10 for u16 of at most 10 bits, and bits16 for u16
+// of more.
 enum class Depth { bits8, bits10, bits16 };
 
 struct Params {
@@ -63,8 +64,8 @@ struct Params {
   int width, height, row_bytes, radius_x;
   int steps;  // of kRows rows
   WorkPartition partition;
-  // kChunks fragments per lane for x, then for y, for each axis the first parts before the second
-  // ones. `start` follows, four times.
+  // There are kChunks fragments per lane for x, and then for y. On each axis, the first parts come
+  // before the second ones. `start` follows, four times.
   const uint4* weights;
   float start, scale;  // initial value of horizontal sums; factor from vertical sums to codes
   Border border;
@@ -103,14 +104,14 @@ struct Tile {
   static constexpr int kPixelBytes = kChannels * (kDepth == Depth::bits8 ? 1 : 2);
   static constexpr int kPeriod = kPixelBytes == 8 ? 2 : 3;  // words after which pixels repeat
   static constexpr int kParts = kDepth == Depth::bits16 ? 2 : 1;
-  // Units of 16 pixels per warp. There are fewer where two parts of a long window need the
-  // registers.
+  // A warp has this many units of 16 pixels. There are fewer where two parts of a long window need
+  // the registers.
   static constexpr int kUnits = kPixelBytes == 1                                   ? 4
                                 : kPixelBytes == 2 && (kParts == 1 || kChunks < 5) ? 2
                                                                                    : 1;
   // Whether finished tiles go through shared memory. A lane's whole pixels of 4 bytes need not.
   static constexpr bool kStaged = kPixelBytes != 4 || kDepth != Depth::bits8;
-  // Chunks in the ring of incoming rows. These numbers were the fastest.
+  // The ring of incoming rows has this many chunks. These numbers were the fastest.
   static constexpr int kStages = kDepth == Depth::bits8 && (kChannels == 1 || kChunks > 2) ? 4 : 3;
   static constexpr int kSums = kUnits * kChannels;  // accumulator tiles of a warp
   static constexpr int kWarpBytes = 16 * kUnits * kPixelBytes;

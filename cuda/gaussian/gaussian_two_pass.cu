@@ -10,9 +10,9 @@
 // or four for more than 10 bits. The first pass reads halos from L2. The second reads them mostly
 // from L1, because the warps of a block use each other's rows.
 //
-// Tile: in the first pass kWarps * 64 bytes (48 instead of 64 for three channels, 128 for pixels of
-// 8 bytes) by 16 rows. In the second pass, a warp's part of that width by kColumnWarps * kTall * 16
-// rows.
+// Tile: the first pass has tiles of kWarps * 64 bytes (48 instead of 64 for three channels, 128 for
+// pixels of 8 bytes) by 16 rows. The second pass has tiles of a warp's part of that width by
+// kColumnWarps * kTall * 16 rows.
 //
 // Borders: the first pass makes rows outside the frame like all others, from the rows that the
 // border shows. Source and destination may be the same.

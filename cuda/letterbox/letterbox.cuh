@@ -64,7 +64,7 @@ __device__ __forceinline__ float mix(const float (&w)[4], float a, float b, floa
                    __fmul_rn(w[3], d));
 }
 
-// Weights of cv2's fixed-point interpolation for 8 bit.
+// Holds the weights of cv2's fixed-point interpolation for 8 bits.
 struct FixedWeights {
   int x0, x1, y0, y1;
 };

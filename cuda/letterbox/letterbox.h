@@ -78,7 +78,7 @@ struct Launched {
 };
 static_assert(sizeof(Launched<kMostImages>) <= 4096);
 
-// The kernels for one image and for many. `many` is null where there is no such kernel. If
+// Names the kernels for one image and for many. `many` is null where there is no such kernel. If
 // `together` is set, each thread of `many` makes up to kTogether images.
 struct Kernel {
   void (*one)(Launched<1>) = nullptr;
@@ -91,8 +91,8 @@ Kernel fallback_kernel(const LetterboxTask& task);
 
 // The kernels that are compiled for one layout (letterbox_fast.cu).
 struct FastLayout {
-  // The kernels for a tensor of dense planes, for pixels of one word, and for all other images.
-  // They are null for layouts that have no such kernel.
+  // These kernels are for a tensor of dense planes, for pixels of one word, and for all other
+  // images. They are null for layouts that have no such kernel.
   Kernel tensor, word, any;
   int alignment = 1;  // in bytes, for packed pixels or interleaved chroma
   enum class Chroma { packed, interleaved, planar } chroma = Chroma::packed;

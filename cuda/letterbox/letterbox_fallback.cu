@@ -5,7 +5,7 @@
 // computes the source position and the weights in the rule's arithmetic, with each operation
 // rounded by itself, and handles one component at a time.
 //
-// Traffic: the sampled source rows once, and the destination once.
+// Traffic: the kernel reads the sampled source rows once, and writes the destination once.
 //
 // Tile: 256 x 1 pixels. Larger and two-dimensional tiles, several pixels per thread, and staging
 // rows in shared memory are slower.

@@ -33,8 +33,8 @@ constexpr int kBlocks = 1024 / kThreads;
 constexpr int kBlocks = 1536 / kThreads;
 #endif
 
-// Blocks of kSharedThreads on a multiprocessor. They leave a thread 40 registers from compute
-// capability 9.0 on. Before, 40 would spill a hundred bytes, so a thread has 64.
+// A multiprocessor runs this many blocks of kSharedThreads. They leave a thread 40 registers from
+// compute capability 9.0 on. Before, 40 would spill a hundred bytes, so a thread has 64.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 constexpr int kSharedBlocks = 1024 / kSharedThreads;
 #else
@@ -88,8 +88,8 @@ __device__ __forceinline__ void put(const Args& g, const Images& m, int x, int y
   }
 }
 
-// Two rows of two packed pixels. Pixels of 3 bytes are bytes 0 to 5 of `top` and `bottom`, and
-// pixels of 4 bytes are one word each.
+// Holds two rows of two packed pixels. Pixels of 3 bytes are bytes 0 to 5 of `top` and `bottom`,
+// and pixels of 4 bytes are one word each.
 struct Packed {
   unsigned top[2], bottom[2];
 };
@@ -137,7 +137,7 @@ __device__ __forceinline__ void fixed_row(const unsigned (&row)[2], unsigned wei
   if (S == Shape::packed4) h[3] = __dp2a_hi(weights, high, 0u) >> 4;
 }
 
-// A position of subsampled chroma along an axis of at least 2 samples.
+// Holds a position of subsampled chroma along an axis of at least 2 samples.
 struct ChromaAxis {
   int i;
   float f;

@@ -75,8 +75,8 @@ GstCudaStream* stream_of(GstBufferPool* pool) {
   return stream;
 }
 
-// Returns a pool of CUDA memory for `out`: `pool` (a full reference) if it suits, else a new one.
-// Returns null after posting an error message.
+// Returns a pool of CUDA memory for `out`: Returns `pool` (a full reference) if it suits, else a
+// new one. Returns null after posting an error message.
 GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, GstCaps* caps,
                          GstBufferPool* pool, PoolSize* size) {
   // Allocating CUDA memory needs a context on the CPU backend as well.

@@ -33,8 +33,8 @@ bool sampled_alike(const GstVideoFormatInfo* f, int a, int b) {
          f->w_sub[a] == f->w_sub[b] && f->h_sub[a] == f->h_sub[b];
 }
 
-// Groups the components of a format into planes of a layout, without sizes, types and frame.
-// Returns false if the format has no layout.
+// Makes planes of a layout from the components of a format, without sizes, types and frame. Returns
+// false if the format has no layout.
 bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) {
   constexpr int refused =
       GST_VIDEO_FORMAT_FLAG_PALETTE | GST_VIDEO_FORMAT_FLAG_COMPLEX | GST_VIDEO_FORMAT_FLAG_TILED;

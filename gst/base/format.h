@@ -17,10 +17,11 @@ struct Format {
   // Empty if this is a tensor.
   std::optional<GstVideoInfo> video;
   vf::Layout layout;
-  // Roles of the layout's components, and their colour space.
+  // This holds the roles of the layout's components, and their colour space.
   vf::ColorFormat color;
   int width = 0, height = 0;  // pixels
-  // Memory layout of a buffer by the caps. A GstVideoMeta or CUDA memory may have another one.
+  // The caps describe this memory layout of a buffer. A GstVideoMeta or CUDA memory may have
+  // another one.
   gsize size = 0;         // bytes
   int memory_planes = 0;  // at most as many as the layout has
   gsize memory_offset[vf::kMaxPlanes] = {};

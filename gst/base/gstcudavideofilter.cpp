@@ -165,7 +165,7 @@ static void finish_frame(GstCudaVideoFilter* self, GstBuffer* out) {
   if (klass->finish_frame) klass->finish_frame(self, out);
 }
 
-// Completes the oldest frame in flight. Returns its result as a full reference.
+// Takes the oldest frame in flight and completes it. Returns its result as a full reference.
 static GstFlowReturn complete_frame(GstCudaVideoFilter* self, GstBuffer** out) {
   const Status status = self->priv->frames.complete(out);
   return status.ok() ? GST_FLOW_OK : fail(self, status);

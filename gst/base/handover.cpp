@@ -213,7 +213,7 @@ static void gst_cuda_filters_allocator_init(GstCudaFiltersAllocator* self) {
 
 static void gst_cuda_filters_allocator_class_init(GstCudaFiltersAllocatorClass*) {}
 
-// Derives from GStreamer's pool, with memory of that allocator.
+// This pool derives from GStreamer's and has memory of that allocator.
 
 typedef struct _GstCudaFiltersPool {
   GstCudaBufferPool parent;

@@ -52,8 +52,8 @@ class Timeline {
   vf::Status precede(vf::Queue& queue, uint64_t point) const;
 
  private:
-  // At most so many frames are enqueued and not done. That is enough to keep the GPU busy, and few
-  // enough for a stream to end soon after it was told to.
+  // At most so many frames are enqueued and not done. This number keeps the GPU busy, and lets a
+  // stream end soon after it was told to.
   static constexpr uint64_t kAhead = 4;
 
   GstCudaContext* const context_;

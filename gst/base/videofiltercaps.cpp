@@ -145,7 +145,7 @@ gboolean propose_allocation(GstBaseTransform* trans, GstQuery* decide_query, Gst
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCaps* caps;
   gst_query_parse_allocation(query, &caps, nullptr);
-  // In place and in passthrough, downstream answers.
+  // In place and in passthrough, the answer comes from downstream.
   if (decide_query && !propose_pool(pool_needs(self), query)) return FALSE;
   add_frames(query, frames_waiting(self, caps));
   return TRUE;

@@ -1,5 +1,5 @@
 // Makes batches for cudaletterboxbatch: collects the frames of its pads, and turns them into
-// tensors when the policy says so. The element forwards its virtual functions to this.
+// tensors when the policy says so. The element's virtual functions call this class.
 #pragma once
 
 #include <gst/base/gstaggregator.h>
@@ -84,8 +84,8 @@ class Batcher {
   GstClockTime latency_ = 0;
   guint64 serial_ = 0;
   bool negotiated_ = false, refused_ = false, adopted_ = false, discont_ = true;
-  // The format of the first frames. If the caps downstream name no size, the rows have that of
-  // these frames.
+  // This is the format of the first frames. If the caps downstream name no size, the rows have that
+  // of these frames.
   std::shared_ptr<const Format> first_;
   bool first_in_cuda_ = false;
   GstClockTime last_pts_ = 0;

@@ -134,8 +134,8 @@ gint64 BatchPolicy::limit(const Window& window, const BatchMoment& moment) const
   if (settings_.sync == BatchSync::arrival || !GST_CLOCK_TIME_IS_VALID(window.begin) ||
       !GST_CLOCK_TIME_IS_VALID(moment.running) || !GST_CLOCK_TIME_IS_VALID(moment.latency))
     return limit;
-  // Streams of different latency arrive at different times. The pipeline's clock says when the
-  // slowest of them must be here.
+  // Frames of streams with different latency come at different times. The pipeline's clock says
+  // when the slowest of them must be here.
   const GstClockTimeDiff left =
       GST_CLOCK_DIFF(moment.running, window.begin) + GstClockTimeDiff(moment.latency);
   return std::max(limit, moment.now + left / 1000);

@@ -20,7 +20,7 @@ struct Dimensions {
   int width = 0, height = 0, rows = 1;
 };
 
-// Parses W:H:3:N or 3:W:H:N. Further dimensions must be 1. 3:H:3:N counts as planar.
+// Reads W:H:3:N or 3:W:H:N. Further dimensions must be 1. 3:H:3:N counts as planar.
 bool parse_dimensions(const char* text, Dimensions* out) {
   gchar** parts = g_strsplit(text, ":", -1);
   gint64 size[4] = {1, 1, 1, 1};
@@ -125,7 +125,7 @@ bool place(const GstVideoInfo& in, const LetterboxTarget& target, vf::LetterboxP
   return vf::letterbox_geometry(in.width, in.height, target.width, target.height, params, g).ok();
 }
 
-// Fixates the size: the one in the caps, else the input's. With a stride, the size is the target's,
+// Takes the size from the caps, or else from the input. With a stride, the size is the target's,
 // padded only to the next multiple, if the caps allow that.
 void fixate_size(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams params,
                  LetterboxTarget* target) {

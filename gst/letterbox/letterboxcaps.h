@@ -27,9 +27,9 @@ struct BatchShape {
 };
 // Returns caps (a full reference) of batches: tensors in CUDA memory and in system memory.
 GstCaps* batch_caps();
-// Fixates `caps` (taken) for batches. If they name no dimensions, there are `rows` tensors of width
-// x height pixels. Batches that may be in either memory are in CUDA memory if `on_cuda`. Returns a
-// full reference.
+// Takes `caps` and returns them fixated for batches. If they name no dimensions, there are `rows`
+// tensors of width x height pixels. Batches that may be in either memory are in CUDA memory if
+// `on_cuda`. Returns a full reference.
 GstCaps* batch_fixate(GstCaps* caps, bool on_cuda, int width, int height, int rows);
 // Fills `shape` for fixed caps. Returns an empty text, or tells the user why no such batch can be
 // made. `rows` is the property batch-size (0: any).

@@ -20,7 +20,7 @@ enum class MoveResults {
 // Tells whether a meta has results of analytics.
 bool is_results(const GstMeta* meta);
 
-// Appends the results of a meta, and their relations, to those of `outbuf`. Moves boxes and masks.
+// Adds the results of a meta, and their relations, to those of `outbuf`. Moves boxes and masks.
 // `there` lists, by their ids in `outbuf`, the first of the results that are already there. Does
 // nothing and returns false if `meta` is another meta.
 bool move_results(GstBuffer* outbuf, GstMeta* meta, const vf::LetterboxGeometry& geometry,

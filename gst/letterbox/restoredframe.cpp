@@ -88,8 +88,8 @@ bool restore_results(GstMeta* meta, GstBuffer* original, GstBuffer* moved,
                       there.empty() ? MoveResults::all : MoveResults::known);
 }
 
-// Tells whether the original already has this meta, of another kind. Of each kind, the original's
-// come first.
+// Tells whether the original already has this meta, of another kind. The original's come first
+// within each kind.
 bool is_own(GstMeta* meta, GstBuffer* frame, GstBuffer* original, GstBuffer* moved) {
   const auto like_this = [meta](const GstMeta* m) { return m->info == meta->info; };
   if (is_results(meta) || meta->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE ||

@@ -1,4 +1,5 @@
-// Restores the original of a letterboxed frame, with what a network found in the latter.
+// Restores the original of a letterboxed frame, with the results that a network found in the
+// letterboxed frame.
 #pragma once
 
 #include <gst/gst.h>

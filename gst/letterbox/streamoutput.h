@@ -1,4 +1,5 @@
-// Defines the source pad of one stream of cudaletterboxunbatch, with the events that it has got.
+// Defines the source pad of one stream of cudaletterboxunbatch, which keeps the events that it has
+// received.
 #pragma once
 
 #include <gst/gst.h>

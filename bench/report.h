@@ -15,7 +15,7 @@ struct Options {
   std::string csv;      // a file to write as well
   bool quick = false;   // a few rows of each filter
   bool smoke = false;   // tiny frames and meaningless times, only to see that every row runs
-  int threads = 0;      // of the CPU backend; 0 means one per processor
+  int threads = 0;      // the CPU backend's; 0 means one per processor
   uint64_t seed = 1;
 };
 

@@ -24,7 +24,7 @@ namespace vf::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRingBytes = 512 << 10;  // of a strip's ring: half of a usual second-level cache
+constexpr size_t kRingBytes = 512 << 10;  // a strip's ring takes half of a usual second-level cache
 constexpr int kMinStrip = 256;            // pixels
 constexpr int kStripMultiple = 64;        // pixels
 constexpr int kMinBand = 16;              // rows
@@ -182,7 +182,7 @@ void CpuGaussian<C>::cut_bands(PlanePlan* plan) {
   PlanePlan& p = *plan;
   const int threads = pool_.threads(), rx = p.x.radius, ry = p.y.radius;
   const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
-  const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // of a component
+  const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // operations for a component
   int bands = 1;
   if (threads > 1 && cost * width * height * channels >= kMinWork) {
     const int sensible = height / (4 * std::max(2 * ry, 4));

@@ -46,7 +46,7 @@ struct Words {
 // Columns of a plane of bytes that are made eight at a time, because the neighbours of four lie in
 // 16 bytes.
 struct Eights {
-  int count = 0;  // of columns, from the first column of the picture
+  int count = 0;  // number of columns, from the picture's first one on
   std::vector<int> first;
   std::vector<uint8_t> order;
 };

@@ -31,7 +31,7 @@ class Reader {
  private:
   struct Position {
     float at;
-    double x;  // of the destination pixel, from the picture's left or top (ultralytics)
+    double x;  // the destination pixel's, from the picture's left or top (ultralytics)
   };
 
   Position position(int i, int sub) const {

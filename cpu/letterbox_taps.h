@@ -13,7 +13,7 @@ namespace vf::cpu {
 // subsampling.
 struct ResamplingTaps {
   std::vector<int> lo, hi;       // bilinear, nearest: neighbours, clamped to the plane
-  std::vector<float> weight;     // of hi
+  std::vector<float> weight;     // hi's
   std::vector<int16_t> fixed;    // weights of lo and hi in cv2's fixed point
   std::vector<uint8_t> outside;  // bit 0: lo is outside the picture, so it is the fill; bit 1: hi
   // area: taps of pixel x are [first[x], first[x + 1]); index -1 is the fill

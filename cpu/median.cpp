@@ -37,7 +37,7 @@ constexpr int kMaxNetworkU8 = 17 * 17;
 constexpr int kMaxNetworkWide = 31 * 31;  // for u16 and f32
 constexpr int kMaxWords = 31;             // in a block of thresholds
 constexpr size_t kSlotCache = 32 << 10;   // bytes for a network's values
-constexpr int kTileColumns = 1024;        // of a histogram task, which limits its ranks
+constexpr int kTileColumns = 1024;        // limits the ranks of a histogram task
 constexpr size_t kSlack = 2048;           // bytes that vectors may touch behind a row
 constexpr int kBandsPerThread = 4;
 
@@ -77,7 +77,7 @@ struct PlanePlan {
   uint32_t threshold;
   Way way = Way::copy;
   std::vector<Unit> units;
-  std::vector<Rect> rects;  // that histograms make
+  std::vector<Rect> rects;  // where histograms make the median
   uint8_t copied = 0;       // channels
   int tile_x = 1, tile_y = 1;
   bool three = false;  // 3 x 3 directly from the source, unless in place
@@ -339,7 +339,7 @@ class CpuMedian final : public Plan {
             arena.take<uint8_t>(zero_bytes(p) + 256)};
   }
   struct HistogramArrays {
-    uint32_t *ranks, *sorted;  // of floats
+    uint32_t *ranks, *sorted;  // only for floats
     uint8_t* histogram;
   };
   HistogramArrays histogram_arrays(const PlanePlan& p, Arena& arena) const {

@@ -24,7 +24,7 @@ struct MedianProgram {
   enum Kind : uint32_t { exchange, minimum, maximum };
   struct Run {
     Kind kind;
-    uint32_t count;  // of consecutive steps
+    uint32_t count;  // number of consecutive steps
   };
   std::vector<Run> runs;
   std::vector<Step> steps;
@@ -54,7 +54,7 @@ struct MedianOutliers {
   void *low, *high;
   void* medians;
   size_t count, distance;  // components in the row, and in a pixel
-  int size;                // of the window, in pixels
+  int size;                // the window's, in pixels
   uint32_t threshold;      // as stored
 };
 

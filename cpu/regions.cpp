@@ -511,7 +511,7 @@ class CpuRegions final : public RegionsPlan {
   Image scratch_;
   Allocation memory_;
   std::vector<Allocation> thread_memory_;
-  std::vector<std::vector<int>> rivals_;  // of each thread
+  std::vector<std::vector<int>> rivals_;  // a list for each thread
   std::vector<Tile> tiles_;
   std::vector<BlockRow> rows_;
   MedianTiles median_[kMaxPlanes];

@@ -83,7 +83,7 @@ struct LetterboxParams {
 struct LetterboxGeometry {
   LetterboxRule rule = LetterboxRule::ultralytics;
   int source_width = 0, source_height = 0;
-  int width = 0, height = 0;  // of the destination
+  int width = 0, height = 0;  // the destination's
   // The rule's factor (r or s) counts destination pixels per source pixel, vertically. Compute with
   // the picture's size instead, because `ultralytics` rounds it.
   double scale = 1;

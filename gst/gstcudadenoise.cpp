@@ -81,7 +81,7 @@ typedef struct _GstCudaDenoise {
   double level;  // estimate of the previous frames, 0 before the first
   guint frames;  // since the last message
   double posted_level;
-  gint64 notify_time;  // of the last notification, by the monotonic clock
+  gint64 notify_time;  // when it last notified, by the monotonic clock
   double notified_level;
 } GstCudaDenoise;
 using GstCudaDenoiseClass = GstCudaVideoFilterClass;

@@ -127,7 +127,7 @@ class PlanePlan final : public Plan {
   Placement placement_;
   std::unique_ptr<FramePass> frame_;
   std::vector<PlanePasses> planes_;
-  std::vector<int> order_;  // of the planes' launches
+  std::vector<int> order_;  // in which the planes are launched
   Allocation scratch_, copy_;
   bool overlapping_ = false;
 };

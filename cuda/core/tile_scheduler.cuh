@@ -15,7 +15,7 @@ namespace vf::cuda {
 struct WorkPartition {
   int columns, steps, prologue;
   int edge_cost;
-  uint64_t cost;  // of a part, times 2^32; a division would take 0.5 µs
+  uint64_t cost;  // a part's, times 2^32; a division would take 0.5 µs
 
   WorkPartition() = default;
   // Costs have 32 bits, which suffice for frames of up to 400 GB.
@@ -32,7 +32,7 @@ struct WorkPartition {
 // Goes through the parts of columns of one block.
 class TileScheduler {
  public:
-  int column;  // of the current part
+  int column;  // the current part's
   int first;   // first tile of the part
   int count;   // number of tiles; 0 or less at the end
 

@@ -13,7 +13,7 @@ namespace vf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxRows = 16384;  // of the grid; blocks stride over further rows
+constexpr int kMaxRows = 16384;  // the grid's; blocks stride over further rows
 
 template <class T>
 struct Params {

@@ -27,14 +27,14 @@ namespace vf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRows = 16;  // of a step
+constexpr int kRows = 16;  // a step blurs this many
 constexpr int kRun = 8;    // consecutive outputs of a thread
 // Number of a row's components that a lane loads a step ahead. Wider rows (kernels above 65 taps)
 // load the rest when it is needed.
 constexpr int kAhead = 10;
 // Kernels of up to this many taps have their own code.
 constexpr int kFew = 5;
-constexpr int kEdgeCost = 5;  // of WorkPartition, as measured on an H200
+constexpr int kEdgeCost = 5;  // WorkPartition's, as measured on an H200
 constexpr int kHalf = 128;    // maximum of components in half a strip, or in a strip of one half
 
 template <class T>
@@ -46,7 +46,7 @@ struct Params {
   int radius_x, radius_y;
   int spans_x, spans_y;  // runs of inputs for a run of outputs
   int half;              // components of half a strip: a multiple of `step`
-  int raw_pitch;         // of the incoming rows, in values
+  int raw_pitch;         // from one incoming row to the next, in values
   int chunks;            // number of chunks of kRows rows in the ring
   WorkPartition partition;
   unsigned mask;
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
     };
 
     fetch_ahead(0);
-    int slot = 0;  // of the ring, for the current chunk
+    int slot = 0;  // the current chunk's, in the ring
     for (int chunk = 0; chunk < tiles.count + p.chunks - 1; chunk++) {
 #pragma unroll
       for (int r = 0; r < 2; r++) {

@@ -51,7 +51,7 @@ double to_half(double v) {
 }
 Rounded rounded(const std::vector<double>& weights) {
   constexpr int scales = 512;
-  constexpr double largest = 65504;        // of fp16
+  constexpr double largest = 65504;        // fp16's
   const size_t half = weights.size() / 2;  // the rest mirrors it
   Rounded best;
   double minimum = INFINITY;

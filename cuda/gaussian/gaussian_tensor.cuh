@@ -62,7 +62,7 @@ struct Params {
   uint8_t* dst;
   int src_stride, dst_stride;  // 32 bits, so that one instruction computes an address
   int width, height, row_bytes, radius_x;
-  int steps;  // of kRows rows
+  int steps;  // each has kRows rows
   WorkPartition partition;
   // There are kChunks fragments per lane for x, and then for y. On each axis, the first parts come
   // before the second ones. `start` follows, four times.
@@ -73,7 +73,7 @@ struct Params {
   // 12 bytes, or every 8 for pixels of 8 bytes.
   uint32_t outside[3], keep[3];
   bool keeps;
-  int plain_bytes;  // of a row, that are written without a look at `keep`: all or none
+  int plain_bytes;  // all bytes of a row if `keep` need not be looked at, else 0
   // Only for u16: the number of low bits that stay zero, and a mask of the valid bits of two
   // components (bits10: after the shift; bits16: in their low bytes).
   int shift;
@@ -759,7 +759,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   blur_plane<kDepth, kChannels, kChunks, kSquare>(p, int(blockIdx.x));
 }
 
-constexpr int kEdgeCost = 6;  // of WorkPartition, for most kernels
+constexpr int kEdgeCost = 6;  // WorkPartition's, for most kernels
 
 // A kernel for one kind of planes, and its launch parameters.
 struct Kernel {
@@ -768,7 +768,7 @@ struct Kernel {
   int channels, chunks;
   bool square;
   int width, shared;
-  int edge_cost;  // of WorkPartition, as measured on an H200
+  int edge_cost;  // WorkPartition's, as measured on an H200
 };
 
 template <Depth kDepth, int kChannels, int kChunks, int kBlocks, bool kSquare>

@@ -9,8 +9,8 @@
 namespace vf::cuda::letterbox {
 
 constexpr int kThreads = 256;
-constexpr int kRowsPerLayer = 32768;  // of a grid, because its y is at most 65535
-constexpr int kMostImages = 32;       // of one launch, because its arguments are at most 4 KiB
+constexpr int kRowsPerLayer = 32768;  // a grid's y is at most 65535
+constexpr int kMostImages = 32;       // a launch's arguments are at most 4 KiB
 // Threads of a block and images of a thread, where a thread makes several images.
 constexpr int kSharedThreads = 128, kTogether = 4;
 
@@ -39,7 +39,7 @@ struct AxisArgs {
 struct Args {
   AxisArgs x, y;
   int from_stride[4], from_step[4];
-  int shift;        // of source components
+  int shift;        // source components'
   unsigned needed;  // bit k: component k is used
   bool v_first;     // v is the first of a pair
   bool chroma;      // components 1 and 2 are subsampled
@@ -74,7 +74,7 @@ template <int N>
 struct Launched {
   Args args;
   Images images[N];
-  int count;  // of the images
+  int count;  // number of images
 };
 static_assert(sizeof(Launched<kMostImages>) <= 4096);
 

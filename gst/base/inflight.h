@@ -103,7 +103,7 @@ class FramePlans {
   PlanOptions options_;
   const Format *in_ = nullptr, *out_ = nullptr;
   Rows last_rows_ = Rows::all;
-  std::vector<vf::Image> later_;  // of the frame that runs
+  std::vector<vf::Image> later_;  // follow the frame that runs
   Kept kept_[2][3];
 };
 
@@ -183,7 +183,7 @@ class InFlight {
   // Makes the host's copies of frames that are not in pinned memory. Null until there is one.
   std::unique_ptr<vf::Queue> copies_;
   FramePlans plans_;
-  std::unique_ptr<vf::cuda::Timing> timing_;  // of queue_; null on the CPU
+  std::unique_ptr<vf::cuda::Timing> timing_;  // times queue_; null on the CPU
   // The slots are a ring: `count_` frames are in flight, from `oldest_` on.
   std::unique_ptr<InFlightFrame[]> slots_;
   size_t size_ = 0, oldest_ = 0, count_ = 0;

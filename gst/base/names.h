@@ -13,7 +13,7 @@ namespace gstvf {
 template <class Use>
 void for_each_name(const std::string& list, Use use) {
   std::string name;
-  size_t length = 0;  // of `name`, without white space behind it
+  size_t length = 0;  // excludes white space behind `name`
   for (size_t i = 0; i <= list.size(); i++) {
     if (i == list.size() || list[i] == ',') {
       name.resize(length);

@@ -28,7 +28,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   gstvf::BackendSettings settings;
   bool uses_start_settings = false;  // the element has started, so `settings` must not change
   GstClockTime latency = 0;
-  GstClockTime frame_time = 0;  // of a frame of the current caps, rounded up; 0 if it is unknown
+  GstClockTime frame_time = 0;  // duration of a frame by the caps, rounded up; 0 if unknown
   gstvf::LiveSettings live;
 
   std::recursive_mutex setting;  // a thread that sets a property holds it

@@ -47,7 +47,7 @@ class BatchPad {
   // Tells whether the caps that came last cannot be used. Then all frames are dropped.
   bool refused() const { return caps && !format; }
   gint64 period = 0;        // time between frames in microseconds; 0 if unknown
-  gint64 last_arrival = 0;  // of the newest frame
+  gint64 last_arrival = 0;  // when the newest frame came
   bool gap = false;         // the stream said that it has no frame now
   bool stalled = false;     // the last batch has waited for this stream in vain
   bool known = false;       // the elements behind know of the stream

@@ -31,7 +31,7 @@ struct BatchSettings {
 struct BatchMoment {
   gint64 now;            // monotonic time in microseconds
   GstClockTime running;  // the element's running time
-  GstClockTime latency;  // of the element, with upstream's
+  GstClockTime latency;  // the element's and upstream's together
 };
 
 // Belongs to the streaming thread.
@@ -62,7 +62,7 @@ class BatchPolicy {
   static constexpr size_t kLiveFrames = 16;
   struct Window {
     GstClockTime begin = GST_CLOCK_TIME_NONE, end = GST_CLOCK_TIME_NONE;
-    gint64 arrival = G_MAXINT64;  // of the frame that waits longest
+    gint64 arrival = G_MAXINT64;  // when the frame that waits longest came
   };
   Window window(const std::vector<GstCudaLetterboxBatchPad*>& pads) const;
   size_t ready(const BatchPad& pad, const Window& window) const;

@@ -23,7 +23,7 @@ struct BatchWork::Kind {
 // Keeps a frame mapped until the batch is done.
 struct BatchWork::Mapped {
   MappedFrame frame;
-  MemoryUsers* users = nullptr;  // of memory that can be handed over
+  MemoryUsers* users = nullptr;  // null if the memory cannot be handed over
   bool on_stream = false;        // its work needs no waiting
   Stage* stage = nullptr;        // the frame's copy on the device, or null
 };

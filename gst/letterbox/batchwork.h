@@ -79,7 +79,7 @@ class BatchWork {
   std::shared_ptr<Timeline> timeline_;  // marks in queue_; null unless batches are handed over
   std::unique_ptr<vf::Queue> copies_;   // makes the host's copies of frames that are not pinned
   std::vector<std::unique_ptr<Kind>> kinds_;
-  std::vector<std::unique_ptr<Stage>> stages_;  // of the rows whose frames are in host memory
+  std::vector<std::unique_ptr<Stage>> stages_;  // one for each row with a frame in host memory
   std::vector<std::shared_ptr<const Format>> staged_;  // the formats that these are for
   vf::Allocation tensor_;                              // device copy of a batch in host memory
   // A frame of one pixel in the fill colour, and the plan that writes it to absent rows.

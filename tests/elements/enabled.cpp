@@ -20,7 +20,7 @@
 namespace vf::test {
 namespace {
 
-constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames per second
+constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // video_info() has 25 frames per second
 
 // Returns by how many KiB the heap may grow. Each thread has memory of the settings in force.
 long heap_kib() {

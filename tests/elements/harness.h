@@ -259,7 +259,7 @@ class Bench {
   GstBus* bus_;
   GstFlowReturn flow_ = GST_FLOW_OK;
   bool gives_context_ = false;
-  std::atomic<int> errors_{0};  // of the current frame
+  std::atomic<int> errors_{0};  // the current frame's
 
   static GstBusSyncReply hear(GstBus*, GstMessage* message, gpointer bench);
 };

@@ -37,8 +37,8 @@ struct RowsCase {
   const char* name;
   std::vector<StreamKind> streams;
   const char *dimensions, *row, *types;
-  const char* settings = "";  // of the batcher
-  const char* own = "";       // of the pad of stream 1, as NAME=VALUE
+  const char* settings = "";  // the batcher's
+  const char* own = "";       // stream 1's pad's, as NAME=VALUE
 };
 const RowsCase kRowsCases[] = {
     {"one format", {{}, {}, {}}, "24:24:3:3", "24:24:3:1", "float32"},
@@ -221,7 +221,7 @@ struct PolicyCase {
   guint pads;
   const char* pushes;
   std::vector<const char*> batches;  // the streams of each
-  std::vector<guint64> dropped;      // of each stream
+  std::vector<guint64> dropped;      // one count for each stream
 };
 const PolicyCase kPolicies[] = {
     {"each stream has a row", "", 2, "0@0 1@0 1@40 0@40 | |", {"0 1", "0 1"}, {0, 0}},
@@ -536,7 +536,7 @@ void random_streams(Case& c, const Row& row, guint pads, const char* settings, g
   };
   struct Known {
     std::vector<BufferPtr> frames;
-    std::vector<GstVideoInfo> infos;  // of the frames
+    std::vector<GstVideoInfo> infos;  // one for each frame
     size_t next = 0;                  // the first that may still come
     guint64 came = 0;
     guint64 flushed = 0;    // frames that may have been lost in flushes

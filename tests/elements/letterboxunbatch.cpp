@@ -173,7 +173,7 @@ class Round {
   GCond changed_ = {};
   std::vector<std::pair<guint, GstElement*>> sinks_;
   std::string removed_;
-  std::map<guint, int> frames_;  // of each stream
+  std::map<guint, int> frames_;  // one count for each stream
   std::map<guint, std::vector<std::string>> gaps_;
 };
 

@@ -610,7 +610,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
   s.run(at + "analytics", [&](Case& c) {
     Player p(c, subject, row, info,
              {{"regions", "analytics"}, {"region-labels", "face"}, {"on-missing", "all"}});
-    p.expect_whole({{3, 3, 20, 20}}, 0);  // of another kind
+    p.expect_whole({{3, 3, 20, 20}}, 0);  // a meta of another kind
     p.expect(
         [](GstBuffer* b) {
           add_object(b, "face", 10, 10, 30, 20);

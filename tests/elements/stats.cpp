@@ -7,7 +7,7 @@ namespace vf::test {
 namespace {
 
 constexpr char kName[] = "application/x-cuda-filter-stats";
-constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames per second
+constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // video_info() has 25 frames per second
 
 struct Field {
   const char* name;

@@ -343,7 +343,7 @@ class Run {
   GstElement* parts_[2] = {};  // set for a bin
   GstCaps* between_ = nullptr;
   GstBuffer* kept_ = nullptr;
-  std::set<gsize> sizes_;  // of the buffers that were pushed
+  std::set<gsize> sizes_;  // sizes of the buffers that were pushed
   GstHarness* harness_;
   GstVideoInfo info_;
   bool has_caps_ = false;

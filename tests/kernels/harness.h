@@ -117,7 +117,7 @@ struct Difference {
   double largest = 0;                         // in code values; infinite if only one is NaN
   double magnitude = 0;                       // largest finite absolute value that is expected
   double limit = 0;                           // the tolerance for this frame
-  int plane = -1, x = 0, y = 0, channel = 0;  // of the first one beyond the tolerance
+  int plane = -1, x = 0, y = 0, channel = 0;  // where the first one beyond the tolerance is
   bool within = false;
 };
 Difference compare(const Frame& got, const Frame& want, const Tolerance& tolerance);

@@ -37,7 +37,7 @@ struct Kind {
   Type type;
   int depth;  // bits of a component
   int shift;
-  int sub_x, sub_y;  // of planes that have only U or V
+  int sub_x, sub_y;  // for planes that have only U or V
 };
 constexpr Kind kKinds[] = {
     {"RGB", "RGB", Type::u8, 8, 0, 0, 0},         {"BGR", "BGR", Type::u8, 8, 0, 0, 0},

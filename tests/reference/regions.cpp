@@ -32,7 +32,7 @@ class ReferenceRegions final : public RegionsPlan {
     if (whole()) return whole_plan().run(src, dst);
     copy(src, dst);
     std::vector<OwnImage> filtered;
-    std::vector<size_t> frame;  // of each region, in `filtered`
+    std::vector<size_t> frame;  // each region's index in `filtered`
     if (invert) {
       filtered.emplace_back(source());
       VF_TRY(whole_plan().run(src, filtered[0].image));

@@ -109,7 +109,7 @@ Status CpuQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
   } else {
     data = std::aligned_alloc(kAlignment, std::max(round_up(bytes, kAlignment), kAlignment));
   }
-  if (!data) return Status::error(Code::out_of_memory, "no %zu bytes of host memory", bytes);
+  if (!data) return Status::error(Code::out_of_memory, "the host has no %zu free bytes", bytes);
   *out = Allocation(this, memory, data, bytes);
   return {};
 }
@@ -130,9 +130,9 @@ Status CpuQueue::copy(const Image& src, const Image& dst) {
   VF_TRY(validate(src));
   VF_TRY(validate(dst));
   if (src.layout != dst.layout)
-    return Status::error(Code::invalid_argument, "copy between images of different layouts");
+    return Status::error(Code::invalid_argument, "a copy needs two images of the same layout");
   if (src.memory != Memory::host || dst.memory != Memory::host)
-    return Status::error(Code::invalid_argument, "the cpu backend copies host memory only");
+    return Status::error(Code::invalid_argument, "the cpu backend copies only host memory");
   for (int i = 0; i < src.layout.planes; i++)
     VF_TRY(copy_rows(dst.data[i], dst.stride[i], src.data[i], src.stride[i],
                      row_bytes(src.layout, i), src.layout.plane[i].height));

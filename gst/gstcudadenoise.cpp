@@ -224,16 +224,18 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
            "left. 0 = no spatial filter"},
           {"look-ahead", "Look-ahead", &Settings::look_ahead, Settings::kLookAhead,
            "Number of later frames that are averaged too. Each one delays the stream by a frame, "
-           "and takes about as much time as filtering a frame. 0 = none",
+           "and takes about the time of a frame. 0 = none",
            gstvf::RowOptions{gstvf::kControllable, nullptr, gst_cuda_denoise_latency_changed}},
           {"planes", "Planes", &Settings::planes, gstvf::planes_type(),
            "Planes to filter; the others stay unchanged. RGB colours count as luma. Alpha is never "
            "filtered"},
           {"noise-level", "Noise level", &Settings::noise_level, any_level,
            "Estimated standard deviation of luma's noise in 8-bit code values, averaged over the "
-           "frame. 0 = no estimate yet. When it has changed by more than 5 percent, it notifies, "
-           "at most once per second, and an element message \"cudadenoise\" with a double "
-           "\"noise-level\" is posted, at most once in 25 frames",
+           "frame. 0 = no estimate yet. Changes of more than 5 percent are notified, at most once "
+           "per "
+           "second, and posted as an element message \"cudadenoise\" with a double "
+           "\"noise-level\", "
+           "at most once in 25 frames",
            read_only},
       });
 

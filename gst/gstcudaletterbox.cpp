@@ -315,7 +315,7 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
                                     gst_cuda_letterbox_stride_changed);
   gst_element_class_set_static_metadata(
       element_class, "CUDA letterbox", gstvf::letterbox_class(),
-      "Resizes video with its aspect kept, pads it, and converts it to network input, on an NVIDIA "
+      "Resizes video without distortion, pads it, and converts it to network input, on an NVIDIA "
       "GPU or on the CPU",
       "gst-cuda-filters contributors");
   gstvf::add_templates(element_class, gst_cuda_video_filter_caps(nullptr),

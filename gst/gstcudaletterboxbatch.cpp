@@ -317,9 +317,8 @@ static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klas
   gstvf::BackendSettings::install(object_class, gst_cuda_letterbox_batch_backend, false);
 
   gst_element_class_set_static_metadata(element_class, "CUDA letterbox batcher", "Filter/Video",
-                                        "Makes one tensor of the frames of many streams, as "
-                                        "network input, on an NVIDIA GPU or on the "
-                                        "CPU",
+                                        "Makes one tensor from the frames of many streams, as "
+                                        "network input, on an NVIDIA GPU or on the CPU",
                                         "gst-cuda-filters contributors");
   GstCaps* sink = gst_cuda_video_filter_caps(nullptr);
   GstCaps* src = gstvf::batch_caps();

@@ -69,8 +69,8 @@ static void gst_cuda_pixelate_class_init(GstCudaPixelateClass* klass) {
       {
           {"block-size", "Block size", &Settings::block_size, Settings::kBlockSize,
            "Width and height of the blocks in pixels of the frame, or of a field of interlaced "
-           "frames. 1 passes frames through. 0 = automatic: at most 8 blocks across the smaller "
-           "side of the frame, 3 across that of the object's box in a region"},
+           "frames. 1 passes frames through. 0 = at most 8 blocks across the smaller side of the "
+           "frame, and 3 across that of the object's box in a region"},
           {"block-origin", "Block origin", &Settings::block_origin,
            gstvf::enum_type("GstCudaPixelateBlockOrigin",
                             {{BlockOrigin::frame, "The frame's top left corner", "frame"},

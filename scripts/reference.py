@@ -31,8 +31,7 @@ TABLE = '| property | values | default | changes | meaning |\n|---|---|---|---|-
 HEAD = f'''# Reference
 
 This page lists the properties, presets, pads and formats of every element. `scripts/reference.py` makes it from what
-`gst-inspect-1.0` prints with GStreamer {GSTREAMER}, and a test compares the two. To change a text here, change the
-property's description in the element and make the page again.
+`gst-inspect-1.0` prints with GStreamer {GSTREAMER}.
 
 The column *changes* says when a property can be set:
 
@@ -59,7 +58,7 @@ The messages have a details structure (`gst_message_parse_warning_details()`, `g
 | `allowed` | string | what the value must be |
 | `minimum`, `maximum` | the property's type | range, if the property has one |
 
-**Passthrough** is decided by the settings: `gst_base_transform_set_passthrough()` and
+**Passthrough.** The settings alone decide it: `gst_base_transform_set_passthrough()` and
 `gst_base_transform_set_in_place()` have no effect, and an application that calls them gets a warning message.
 '''
 FORMATS = '''

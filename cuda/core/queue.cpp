@@ -100,7 +100,8 @@ Status CudaQueue::sync() {
 
 Status CudaQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
   const size_t size = rounded(bytes);
-  if (size < bytes) return Status::error(Code::out_of_memory, "no %zu bytes of memory", bytes);
+  if (size < bytes)
+    return Status::error(Code::out_of_memory, "there are no %zu bytes of memory", bytes);
   auto& cached = cached_[int(memory)];
   const auto found = std::find_if(cached.begin(), cached.end(),
                                   [&](const Cached& block) { return block.size == size; });
@@ -167,7 +168,7 @@ Status CudaQueue::copy(const Image& src, const Image& dst) {
   VF_TRY(validate(src));
   VF_TRY(validate(dst));
   if (src.layout != dst.layout)
-    return Status::error(Code::invalid_argument, "copy between images of different layouts");
+    return Status::error(Code::invalid_argument, "a copy needs two images of the same layout");
   const bool to_device = dst.memory == Memory::device, from_device = src.memory == Memory::device;
   const cudaMemcpyKind kind = from_device
                                   ? to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost

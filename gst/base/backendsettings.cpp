@@ -20,8 +20,8 @@ void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_o
            "CUDA device ID",
            &S::device,
            kDevice,
-           "GPU to filter on, by its CUDA device number. -1 = the GPU that holds the frames, else "
-           "that of the pipeline. Frames on another GPU are copied through host memory",
+           "GPU to filter on, by its CUDA device number. -1 = the GPU that holds the frames, or "
+           "else the pipeline's. Frames on another GPU are copied through host memory",
            {kReady}},
           {"backend",
            "Backend",
@@ -38,11 +38,9 @@ void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_o
            "Asynchronous depth",
            &S::async_depth,
            kAsyncDepth,
-           "Number of frames in system memory that stay in flight on the GPU, so that copies and "
-           "filtering of neighbouring frames overlap. Adds the same number of frames of latency. 0 "
-           "= "
-           "finish each frame before the next one. Has no effect on frames in CUDA memory, on the "
-           "CPU, or without a frame rate",
+           "Number of frames in flight on the GPU, so that copies and filtering of neighbouring "
+           "frames overlap. Adds as many frames of latency. 0 = finish each frame before the next "
+           "one. Only for frames in system memory that have a frame rate",
            {kReady}},
       });
 }

@@ -1,7 +1,6 @@
 #include "gst/base/inflight.h"
 
 #include <new>
-#include <optional>
 #include <utility>
 
 #if VF_HAVE_GST_CUDA
@@ -136,7 +135,7 @@ Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFram
 }
 
 InFlight::InFlight(PlanSource& source, CudaContextHolder& cuda, FrameStats& stats)
-    : cuda_(cuda), stats_(stats), plans_(source) {}
+    : Work(cuda), stats_(stats), plans_(source) {}
 
 InFlight::~InFlight() {
   close();
@@ -152,46 +151,24 @@ void InFlight::use(vf::Backend backend) {
   if (!on_cuda()) depth_ = 0;
 }
 
-Status InFlight::open() {
-  if (on_cuda() && !cuda_.stream()) cuda_.use_stream(nullptr);
-  // The queue must run on the stream that is chosen now.
-  if (queue_ && on_cuda() && stream_ != cuda_.stream()) close();
-  if (queue_) return {};
-  const WorkContext scope(cuda_, backend_);
-  VF_TRY(scope.status());
-  vf::QueueOptions options;
-  options.backend = backend_;
-  if (on_cuda()) stream_ = stream_ref(cuda_.stream());
-  options.stream = stream_handle(stream_);
-  const Status status = vf::make_queue(options, &queue_);
-  // A reference to the stream would keep its context alive, and a later attempt may use another
-  // one.
-  if (!status.ok()) stream_clear(&stream_);
+void InFlight::opened() {
 #if VF_HAVE_GST_CUDA
-  if (status.ok() && on_cuda()) timing_ = vf::cuda::make_timing();
+  if (on_cuda()) timing_ = vf::cuda::make_timing();
 #endif
-  return status;
 }
 
 void InFlight::close() {
   discard();
-  {
-    // Without its context, nothing of the queue can be freed. So a failure is no reason to give up.
-    std::optional<WorkContext> scope(std::in_place, cuda_, backend_);
-    if (!scope->status().ok()) scope.emplace(cuda_, backend_);
-    slots_.reset();
-    plans_.drop();
-    timing_.reset();
-    download_queue_.reset();
-    upload_queue_.reset();
-    // Others may still wait for this work. They find it done, and report its errors themselves.
-    if (timeline_) static_cast<void>(timeline_->wait());
-    timeline_.reset();
-    queue_.reset();
-    copies_.reset();
-  }
-  stream_clear(&stream_);
+  Work::close();
   size_ = oldest_ = 0;
+}
+
+void InFlight::drop() {
+  slots_.reset();
+  plans_.drop();
+  timing_.reset();
+  download_queue_.reset();
+  upload_queue_.reset();
 }
 
 Status InFlight::sync() {
@@ -290,20 +267,10 @@ void InFlight::end_timing([[maybe_unused]] vf::Queue& queue) {
   if (!on_cuda()) stats_.times.add(gst_util_get_timestamp() - started_);
 }
 
-// Memory of another context counts as host memory: GStreamer downloads it when it is mapped.
-GstMemory* InFlight::our_memory(GstBuffer* buffer) const {
-  GstMemory* memory = on_cuda() ? cuda_memory(buffer) : nullptr;
-  return memory && memory_context(memory) == cuda_.get() ? memory : nullptr;
-}
-
-bool InFlight::on_our_stream(GstMemory* memory) const {
-  return memory && cuda_.stream() && memory_stream(memory) == cuda_.stream();
-}
-
 Status InFlight::upload(const MappedFrame& source, Stage* stage) {
   vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
   if (!stage->ready()) VF_TRY(stage->prepare(uploads, in_));
-  if (!source.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
+  VF_TRY(prepare_copies(source));
   return stage->upload(source, copies_.get());
 }
 
@@ -356,7 +323,7 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   VF_TRY(read_later(f, &uploaded, &hands_over));
   if (uploaded) VF_TRY(follow(uploads, *queue_, &f.after_upload));
   if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
-  if (f.downloaded && !f.destination.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
+  if (f.downloaded) VF_TRY(prepare_copies(f.destination));
   VF_TRY(plans_.run(*queue_, placement_of(in, out), f, in));
   if (f.downloaded) {
     VF_TRY(follow(*queue_, downloads, &f.after_filter));
@@ -373,9 +340,8 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
 
 // Makes the next user of the memory wait for this frame, instead of waiting here.
 Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written, const InFlightFrame& f) {
-  if (!timeline_) VF_TRY(Timeline::make(cuda_.get(), &timeline_));
   uint64_t point = 0;
-  VF_TRY(timeline_->mark(*queue_, &point));
+  VF_TRY(mark(&point));
   if (&read != &written) VF_TRY(add_reader(read, timeline_, point));
   for (const LaterFrame& l : f.later)
     if (l.buffer) VF_TRY(add_reader(*users_of(l.source.device_memory()), timeline_, point));
@@ -436,10 +402,6 @@ Status InFlight::complete(GstBuffer** out) {
   oldest_ = (oldest_ + 1) % size_;
   stats_.in_flight = guint(--count_);
   return {};
-}
-
-Status InFlight::settle() {
-  return timeline_ ? timeline_->wait() : Status();
 }
 
 void InFlight::discard() {

@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "filters/plan.h"
-#include "gst/base/cudacontext.h"
-#include "gst/base/frame.h"
-#include "gst/base/handover.h"
+#include "gst/base/work.h"
 
 namespace vf::cuda {
 class Timing;
@@ -107,24 +105,18 @@ class FramePlans {
   Kept kept_[2][3];
 };
 
-// Holds all frames in flight of one element, with its queues and plans. Belongs to the streaming
-// thread, or to start and stop.
-class InFlight {
+// Holds all frames in flight of one element, with its queues and plans. submit() opens.
+class InFlight : public Work {
  public:
   // All must outlive it. `stats` gets the number of frames in flight, and the time of each frame on
   // the CPU, or of some frames on a GPU.
   InFlight(PlanSource& source, CudaContextHolder& cuda, FrameStats& stats);
-  ~InFlight();
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
+  ~InFlight() override;
 
-  // Closes, and chooses the backend: cpu or cuda. The CUDA backend needs a context.
+  // Closes, and chooses the backend: cpu or cuda.
   void use(vf::Backend backend);
-  bool on_cuda() const { return backend_ == vf::Backend::cuda; }
-  // Makes the queue if it is missing, which shows whether a context works. submit() does so too.
-  vf::Status open();
   // Discards the frames and drops plans and queues. The backend, the formats and the depth stay.
-  void close();
+  void close() override;
 
   // Drops the plans and the stages for new caps. No frame may be in flight. At most `depth` frames
   // will stay in flight.
@@ -148,17 +140,14 @@ class InFlight {
   // Completes the oldest frame and returns its result (a full reference). If it fails, the frame
   // stays, and the caller must close().
   vf::Status complete(GstBuffer** out);
-  // Waits for frames that were handed over before their work was done, and returns what went wrong
-  // in them.
-  vf::Status settle();
   // Waits for all frames and drops them.
   void discard();
 
  private:
+  void opened() override;
+  void drop() override;
   vf::Status make_slots();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
-  GstMemory* our_memory(GstBuffer* buffer) const;
-  bool on_our_stream(GstMemory* memory) const;
   vf::Status upload(const MappedFrame& source, Stage* stage);
   vf::Status read_later(InFlightFrame& frame, bool* uploads, bool* hands_over);
   void wait_for_producer(GstMemory* memory);
@@ -168,20 +157,13 @@ class InFlight {
   vf::Status wait_for(InFlightFrame& frame);
   vf::Status sync();
 
-  CudaContextHolder& cuda_;
   FrameStats& stats_;
-  vf::Backend backend_ = vf::Backend::cpu;
   Format in_, out_;
   size_t depth_ = 0;
 
-  // These belong to one backend, context and stream. They are destroyed from the last to the first.
-  GstCudaStream* stream_ = nullptr;  // queue_ runs on it; null: on a stream of its own
-  std::unique_ptr<vf::Queue> queue_;
-  std::shared_ptr<Timeline> timeline_;  // marks in queue_; null unless frames are handed over
-  // These copy frames in host memory while other frames are filtered. Null without latency.
+  // These belong to queue_. They are destroyed from the last to the first. The two queues copy
+  // frames in host memory while other frames are filtered, and are null without latency.
   std::unique_ptr<vf::Queue> upload_queue_, download_queue_;
-  // Makes the host's copies of frames that are not in pinned memory. Null until there is one.
-  std::unique_ptr<vf::Queue> copies_;
   FramePlans plans_;
   std::unique_ptr<vf::cuda::Timing> timing_;  // times queue_; null on the CPU
   // The slots are a ring: `count_` frames are in flight, from `oldest_` on.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "filters/row_copy.h"
 
@@ -38,7 +37,7 @@ static bool same_picture(const Format& a, const Format& b) {
          gst_video_colorimetry_is_equal(&x.colorimetry, &y.colorimetry);
 }
 
-BatchWork::BatchWork(CudaContextHolder& cuda) : cuda_(cuda) {}
+BatchWork::BatchWork(CudaContextHolder& cuda) : Work(cuda) {}
 
 BatchWork::~BatchWork() {
   close();
@@ -49,42 +48,15 @@ void BatchWork::use(vf::Backend backend) {
   backend_ = backend;
 }
 
-Status BatchWork::open() {
-  if (on_cuda() && !cuda_.stream()) cuda_.use_stream(nullptr);
-  // The queue must run on the stream that is chosen now.
-  if (queue_ && on_cuda() && stream_ != cuda_.stream()) close();
-  if (queue_) return {};
-  const WorkContext scope(cuda_, backend_);
-  VF_TRY(scope.status());
-  vf::QueueOptions options;
-  options.backend = backend_;
-  if (on_cuda()) stream_ = stream_ref(cuda_.stream());
-  options.stream = stream_handle(stream_);
-  const Status status = vf::make_queue(options, &queue_);
-  // A reference to the stream would keep its context alive.
-  if (!status.ok()) stream_clear(&stream_);
-  return status;
-}
-
-void BatchWork::close() {
-  {
-    // Without its context, nothing of the queue can be freed. So a failure is no reason to give up.
-    std::optional<WorkContext> scope(std::in_place, cuda_, backend_);
-    if (!scope->status().ok()) scope.emplace(cuda_, backend_);
-    // Nobody waits for this work any more, so its errors do not matter.
-    if (queue_) static_cast<void>(queue_->sync());
-    blank_.reset();
-    blank_pixel_.reset();
-    tensor_.reset();
-    stages_.clear();
-    staged_.clear();
-    kinds_.clear();
-    if (timeline_) static_cast<void>(timeline_->wait());
-    timeline_.reset();
-    queue_.reset();
-    copies_.reset();
-  }
-  stream_clear(&stream_);
+void BatchWork::drop() {
+  // Nobody waits for this work any more, so its errors do not matter.
+  if (queue_) static_cast<void>(queue_->sync());
+  blank_.reset();
+  blank_pixel_.reset();
+  tensor_.reset();
+  stages_.clear();
+  staged_.clear();
+  kinds_.clear();
 }
 
 void BatchWork::configure(const BatchShape& shape) {
@@ -168,22 +140,12 @@ Status BatchWork::prepare_blank(const LetterboxSettings& settings) {
 
 // Frames
 
-GstMemory* BatchWork::ours(GstBuffer* buffer) const {
-  // Memory of another context counts as host memory: GStreamer downloads it when it is mapped.
-  GstMemory* memory = on_cuda() ? cuda_memory(buffer) : nullptr;
-  return memory && memory_context(memory) == cuda_.get() ? memory : nullptr;
-}
-
-bool BatchWork::is_on_our_stream(GstMemory* memory) const {
-  return memory && cuda_.stream() && memory_stream(memory) == cuda_.stream();
-}
-
 // Maps a frame, and uploads it if the device cannot read it.
 Status BatchWork::map_frame(RowWork& row, size_t index, Mapped* m) {
-  GstMemory* const memory = ours(row.frame);
+  GstMemory* const memory = our_memory(row.frame);
   if (memory) {
     memory_upload(memory);
-    m->on_stream = is_on_our_stream(memory);
+    m->on_stream = on_our_stream(memory);
     if (!m->on_stream) memory_sync(memory);
   }
   VF_TRY(m->frame.map(*row.format, row.frame, GST_MAP_READ, memory != nullptr));
@@ -201,7 +163,7 @@ Status BatchWork::map_frame(RowWork& row, size_t index, Mapped* m) {
     VF_TRY(stages_[index]->prepare(*queue_, *staged_[index]));
   }
   m->stage = stages_[index].get();
-  if (!m->frame.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
+  VF_TRY(prepare_copies(m->frame));
   return m->stage->upload(m->frame, copies_.get());
 }
 
@@ -246,9 +208,8 @@ Status BatchWork::enqueue(std::vector<RowWork>& rows, Mapped* mapped, vf::Memory
 
 // Makes the next users of the memories wait for this batch, instead of waiting here.
 Status BatchWork::hand_over(std::vector<MemoryUsers*>& read, MemoryUsers& written) {
-  if (!timeline_) VF_TRY(Timeline::make(cuda_.get(), &timeline_));
   uint64_t point = 0;
-  VF_TRY(timeline_->mark(*queue_, &point));
+  VF_TRY(mark(&point));
   for (MemoryUsers* users : read) VF_TRY(add_reader(*users, timeline_, point));
   set_writer(written, timeline_, point);
   return {};
@@ -260,7 +221,7 @@ Status BatchWork::finish(std::vector<RowWork>& rows, Mapped* mapped, MappedFrame
   if (!on_cuda()) return {};
   MemoryUsers* const written = downloads ? nullptr : users_of(to.device_memory());
   std::vector<MemoryUsers*> read;
-  bool on_stream = !downloads && is_on_our_stream(to.device_memory());
+  bool on_stream = !downloads && on_our_stream(to.device_memory());
   for (size_t i = 0; i < rows.size(); i++) {
     if (mapped[i].users) read.push_back(mapped[i].users);
     on_stream = on_stream && mapped[i].on_stream;
@@ -290,7 +251,7 @@ Status BatchWork::run(std::vector<RowWork>& rows, const LetterboxSettings& setti
       readable = false;
     }
     if (!readable) return queue_->sync();
-    GstMemory* const memory = ours(out);
+    GstMemory* const memory = our_memory(out);
     if (memory) memory_upload(memory);
     VF_TRY(to.map(whole_, out, GST_MAP_WRITE, memory != nullptr));
     if (MemoryUsers* users = users_of(to.device_memory()))
@@ -311,10 +272,6 @@ Status BatchWork::run(std::vector<RowWork>& rows, const LetterboxSettings& setti
                               [&](const auto& k) { return k->used + kKeepPlans < batches_; }),
                kinds_.end());
   return status;
-}
-
-Status BatchWork::settle() {
-  return timeline_ ? timeline_->wait() : Status();
 }
 
 }  // namespace gstvf

@@ -59,13 +59,8 @@ gboolean transform(GstBuffer* outbuf, GstMeta* meta, GstBuffer*, GQuark, gpointe
 }
 
 const GstMetaInfo* meta_info() {
-  static const GstMetaInfo* const info = [] {
-    // The process may contain another copy of this code.
-    if (const GstMetaInfo* known = gst_meta_get_info(kMeta)) return known;
-    static const gchar* tags[] = {nullptr};
-    const GType api = gst_meta_api_type_register(GST_CUDA_LETTERBOX_BATCH_META_API_NAME, tags);
-    return gst_meta_register(api, kMeta, sizeof(Meta), init, free, transform);
-  }();
+  static const GstMetaInfo* const info = register_meta(GST_CUDA_LETTERBOX_BATCH_META_API_NAME,
+                                                       kMeta, sizeof(Meta), init, free, transform);
   return info;
 }
 

@@ -169,6 +169,15 @@ Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, doub
   return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
 }
 
+const GstMetaInfo* register_meta(const gchar* api, const gchar* name, gsize size,
+                                 GstMetaInitFunction init, GstMetaFreeFunction free,
+                                 GstMetaTransformFunction transform) {
+  if (const GstMetaInfo* known = gst_meta_get_info(name)) return known;
+  static const gchar* no_tags[] = {nullptr};
+  return gst_meta_register(gst_meta_api_type_register(api, no_tags), name, size, init, free,
+                           transform);
+}
+
 void register_letterbox_meta() {
   // The tags make videoflip of GStreamer 1.28 drop the meta: it copies metas that have no
   // orientation.

@@ -1,5 +1,5 @@
-// Wraps arithmetic instructions that CUDA C++ lacks. tests/emulation has its own version of this
-// file, as of cuda/core/ptx.cuh.
+// Wraps arithmetic instructions that CUDA C++ lacks. tests/emulation has its own versions of this
+// file and of cuda/core/ptx.cuh.
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 // A frame waits as a reference, before anything is done with it: settings, controllers and QoS act
 // when it leaves. Events that belong between frames wait in line with them. New caps, a new
 // segment, the end of the stream and queries that drain let all frames leave first. A flush drops
-// them. A gap lets as much time, or as many frames, pass as it leaves out. A frame that is marked
-// DISCONT waits like any other, since what lies before it may show an object that is found after
-// it.
+// them. A gap counts as the time, or the number of frames, that it leaves out. A frame that is
+// marked DISCONT waits like any other, because an object that is found after it may also be in the
+// frames before it.
 //
 // Frames leave early in two cases, and a warning says so: nothing says how long they last, or
 // upstream would run out of buffers. For an element with frames_ahead(), the first case is that of

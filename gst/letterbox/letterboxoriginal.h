@@ -1,10 +1,10 @@
 // Hands the originals of letterboxed frames from cudaletterbox to cudaletterboxrestore.
 //
 // Each frame carries its original in a meta (gstcudaletterboxmeta.h), so a frame that is dropped on
-// the way takes its original with it. If the restorer behind wants those too, it asks by a query,
-// and the letterbox also puts all originals into a list that both share. An event names the list,
-// in order with the frames. A list ends where the letterbox's caps or segment do: frames whose
-// originals are still in it were dropped.
+// the way takes its original with it. If the restorer also wants the originals of dropped frames,
+// it asks by a query, and the letterbox then puts all originals into a list that both share. An
+// event names the list, in order with the frames. A list ends where the letterbox's caps or segment
+// do: frames whose originals are still in it were dropped.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>

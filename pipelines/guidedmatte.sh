@@ -2,13 +2,14 @@
 # cudaguidedmatte refines a coarse matte: pipelines/guidedmatte.sh [CLIP [FOLDER]]
 #
 # With a CLIP of a green screen, the coarse matte is a chroma key. Without a CLIP, a camera passes a
-# portrait, and the coarse matte is the drawing below: squares of 16 pixels with a flickering edge,
-# as a segmentation network gives. guidedmatte.mp4 then shows three cut-outs side by side: by the
-# drawing, after the guided filter alone, and after local colours and the guided filter. The filter
-# also steadies the edge and corrects the subject's colours.
+# portrait, and the coarse matte is the drawing below. It has squares of 16 pixels and a flickering
+# edge, like the mask of a segmentation network. guidedmatte.mp4 then shows three cut-outs side by
+# side: by the drawing, after the guided filter alone, and after local colours and the guided
+# filter. The filter also steadies the edge and corrects the subject's colours.
 #
-# guidedmatte-blur.mp4 shows the subject before its own blurred background, guidedmatte-behind.mp4
-# before another video. A compositor does this: cudacompositor if GStreamer has it (1.26).
+# guidedmatte-blur.mp4 shows the subject before its own blurred background, and
+# guidedmatte-behind.mp4 shows it before another video. A compositor makes the latter:
+# cudacompositor if GStreamer has it (1.26).
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"

@@ -14,8 +14,8 @@ read -ra network <<<"${3:-identity}"
 tensors=other/tensors,format=static,num_tensors=1,types=float32
 
 # The clip stands first in the line, because pads of decodebin and of cudaletterboxunbatch appear
-# while the pipeline starts. gst-launch-1.0 starts such elements from the end of the line to its
-# beginning, and frames that a decoder sends to elements that have not started are lost.
+# while the pipeline starts. It starts such elements from the end of the line to its beginning.
+# Frames that a decoder sends to elements that have not started are lost.
 gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
   ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 ! tee name=clip ! queue ! batch.sink_0 \
   clip. ! queue ! videoflip method=horizontal-flip ! batch.sink_1 \

@@ -15,7 +15,7 @@ raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
   ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 ! filesink location="$raw/clean"
-# Bytes of luma and of a frame. Rows are padded to 4 bytes.
+# These are the bytes of luma and of a frame. Rows are padded to 4 bytes.
 luma=$(((width + 3) / 4 * 4 * height))
 bytes=$((luma + (width / 2 + 3) / 4 * 4 * (height / 2) * 2))
 "$root/scripts/noise.py" add 0.05 $bytes $luma <"$raw/clean" >"$raw/noisy"

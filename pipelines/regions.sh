@@ -3,8 +3,8 @@
 #
 # facedetect (gstreamer1.0-opencv, with cascades of opencv-data) attaches a
 # GstVideoRegionOfInterestMeta to each face. cudagaussian and cudapixelate filter these regions.
-# sigma-relative is a fraction of the face's size, so that large faces are hidden as well as small
-# ones. on-missing=hold keeps the previous faces if none are found.
+# With sigma-relative, the blur grows with the face, so that large faces are also hidden. With
+# on-missing=hold, the previous faces stay blurred if none are found.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"

@@ -106,8 +106,8 @@ void run_following(const char* name, RegionTracker::Settings settings,
   result(name, failure);
 }
 
-// The motion in a box of a field of 10 x 10 blocks. In columns 2 to 4 blocks move by `inner`, and in
-// others by `outer`, in pixels to the right. `residual` is what their vectors leave of 1000.
+// Tests the motion in a box of a field of 10 x 10 blocks. In columns 2 to 4 blocks move by `inner`,
+// and in others by `outer`, in pixels to the right. `residual` is what their vectors leave of 1000.
 void in_field(const char* name, const RegionBox& box, int inner, int outer, int residual,
               const char* want) {
   constexpr int kBlocks = 10, kSize = kBlocks * kMotionBlock;
@@ -387,7 +387,7 @@ int main() {
   in_field("a box without an end", make_box(0, 0, INFINITY, 20), 3, -1, 100, "in doubt");
   measured_motion();
 
-  // A box of 20 x 20 pixels in a frame of 400 x 100. Two frames must have been measured.
+  // The box has 20 x 20 pixels, in a frame of 400 x 100. Two frames must have been measured.
   RegionTracker::Settings follow = {1000, pass, 0, true, 0, 400, 100, true};
   const double doubt = NAN;
   run_following("held boxes follow", follow,

@@ -159,7 +159,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     const size_t offset = meta_  ? meta_->offset[i]
                           : info ? info->offset[i]
                                  : format_->memory_offset[i];
-    // Mapping a buffer without memory succeeds, with a null pointer.
+    // A buffer without memory is mapped with success, and gives a null pointer.
     if (!map_[0].data || offset > map_[0].size)
       return Status::error(Code::invalid_argument,
                            "a buffer is too small: plane %d starts at byte %zu of %zu", i, offset,

@@ -15,12 +15,12 @@ CUDA = 2
 
 _READ_ONLY = 1
 
-# The fields of DLTensor: data; device type and id; ndim; dtype code, bits and lanes; shape;
+# DLTensor has these fields: data; device type and id; ndim; dtype code, bits and lanes; shape;
 # strides; byte offset.
 _TENSOR = "QiiiBBHQQQ"
-# The fields of DLManagedTensor: tensor; manager's context; deleter.
+# DLManagedTensor has these fields: tensor; manager's context; deleter.
 _UNVERSIONED = struct.Struct("=" + _TENSOR + "QQ")
-# The fields of DLManagedTensorVersioned: version; manager's context; deleter; flags; tensor.
+# DLManagedTensorVersioned has these fields: version; manager's context; deleter; flags; tensor.
 _VERSIONED = struct.Struct("=IIQQQ" + _TENSOR)
 _DELETER = {False: _UNVERSIONED.size - 8, True: 16}  # offset of the deleter's address
 # offset of the array's address

@@ -415,8 +415,8 @@ void live_backlog(Case& c) {
   b.play();
   int waiting = 0;
   for (; waiting < 15; waiting++) b.push(0, 1);
-  // As many frames come as go with complete batches. On a busy machine it takes more rounds until
-  // the others have gone.
+  // In each round, as many frames come as go with complete batches. On a busy machine it takes more
+  // rounds until the others have gone.
   for (int k = 0; k < 12 || (k < 300 && waiting >= 10); k++) {
     for (guint i = 0; i < 2; i++) b.push(i, 1);
     waiting++;

@@ -233,7 +233,7 @@ Boxes covered(const std::vector<Corners>& polygons) {
   return boxes;
 }
 
-// Polygons for a frame of this size: convex, notched, and with sides that cross.
+// Returns polygons for a frame of this size: convex, notched, and with sides that cross.
 Boxes some_polygons(double w, double h) {
   return covered({{{w * .1, h * .1}, {w * .4, h * .25}, {w * .15, h * .7}},
                   {{w * .5, h * .2}, {w * .9, h * .2}, {w * .9, h * .9}, {w * .7, h * .4}},

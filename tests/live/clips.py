@@ -11,7 +11,7 @@ import numpy as np
 # Each portrait has an outline, the pixels on both sides of it where alpha is unknown, and the rows
 # used.
 PORTRAITS = {
-    # Eileen Collins, by NASA, in the public domain: `astronaut` of scikit-image.
+    # This portrait of Eileen Collins by NASA is in the public domain: `astronaut` of scikit-image.
     "collins": (
         "python3-skimage/usr/lib/python3/dist-packages/skimage/data/astronaut.png", 9, 344,
         "27,400 28,340 36,300 42,265 58,248 85,226 112,208 116,197 114,187 124,166 138,153 155,148 172,147 183,150 "

@@ -473,7 +473,7 @@ def batches_without_a_copy():
     assert [row.stream for row in batch.rows] == [0, 1] and all(row.present for row in batch.rows)
     first = rows[0].cpu().numpy()
     assert len(np.unique(first)) > 2
-    # What PyTorch writes must be in the memory that GStreamer downloads.
+    # GStreamer must download what PyTorch writes.
     rows[1] = 0.25
     torch.cuda.synchronize()
     host = np.asarray(gcf.tensor(sample.at, host=True))

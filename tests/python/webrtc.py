@@ -106,7 +106,7 @@ def browser_plays(codec):
         page.run(MOVE, "cudaguidedmatte", "enabled", True)
         has_color(page, RED, "enabled was switched on")
 
-        # How fast frames come depends on what else the machine does. That they go on does not.
+        # The rate of the frames depends on what else the machine does, but they must go on.
         page.run(WATCH)
         page.until("shown.length > 40")
         times = page.run("return shown")

@@ -68,7 +68,8 @@ class OnnxNetwork(Network):
             # The network's work follows that on the legacy default stream, which waits for the tensor.
             providers.insert(0, (CUDA, {"user_compute_stream": "1"}))
             if hasattr(self.runtime, "preload_dlls"):
-                # CUDA's libraries may come from wheels. What is missing is printed, and the CPU is taken then.
+                # CUDA's libraries may come from wheels. If one is missing, that is printed, and the
+                # CPU is used.
                 with contextlib.redirect_stdout(None):
                     self.runtime.preload_dlls()
         try:

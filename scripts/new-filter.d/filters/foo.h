@@ -1,16 +1,16 @@
-// Sharpening with a window of 3 x 3 samples.
+// Sharpens with a window of 3 x 3 samples.
 //
 //   out = in + strength * (in - mean)
 //
-// where `mean` is that of the 3 x 3 samples around a sample. The edge's samples are repeated outside
-// the frame. Each channel is filtered on its own, and planes with subsampled chroma with a window of
-// their own samples.
+// Here `mean` is the mean of the 3 x 3 samples around a sample. The edge's samples are repeated
+// outside the frame. Each channel is filtered on its own. In planes with subsampled chroma, the
+// window has 3 x 3 samples of the plane.
 //
-// Types: u8, u16, f32; 1 to 4 channels. Integers are rounded to the nearest code and clamped to 0
-// and the layout's max_value. Backends may differ by one code.
+// Types are u8, u16 and f32, with 1 to 4 channels. Integers are rounded to the nearest code and
+// clamped to 0 and the layout's max_value. Backends may differ by one code.
 //
-// src and dst may be the same image if the plan is made with Placement::in_place. That costs a copy
-// of the largest plane.
+// src and dst may be the same image if the plan is made with Placement::in_place. Then the plan
+// copies the largest plane.
 #pragma once
 
 #include <memory>

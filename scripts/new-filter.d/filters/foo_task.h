@@ -7,7 +7,8 @@
 
 namespace vf {
 
-// What the backends compute with. The reference computes from the layout and from `strength`.
+// Holds the numbers that the backends compute with. The reference computes from the layout and from
+// `strength`.
 struct FooScale {
   float strength = 0;  // for each of the nine samples of the window: strength / 9
   float highest = 0;   // largest code of an integer component

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import capsules
 from harness import Skip, case, equal, load_gst, raises, run, skip_all
 
 Gst = load_gst()
@@ -154,32 +155,13 @@ def frame_on_the_device(row):
     free(address)
 
 
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-        ("manager", ctypes.c_void_p), ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-    ]
-
-
 def take(capsule):
-    """Takes a capsule as a consumer does."""
-    api = ctypes.PyDLL(None)
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(capsule, b"dltensor")
-    api.PyCapsule_SetName(capsule, USED)
-    return DLTensor.from_address(address), address
-
-
-USED = b"used_dltensor"
+    taken, address = capsules.take(capsule, b"dltensor", capsules.Unversioned)
+    return taken.tensor, address
 
 
 def free(address):
-    DLTensor.from_address(address).deleter(address)
+    capsules.Unversioned.from_address(address).deleter(address)
 
 
 @case("float32", "float16", "uint8")

@@ -1,4 +1,5 @@
-// Row kernels of the CPU Gaussian for each instruction set. cpu/gaussian_rows.h describes them.
+// Implements the row kernels of the CPU Gaussian for each instruction set. cpu/gaussian_rows.h
+// describes them.
 //
 // Short kernels (u8, radius up to 3) hold lines and slots as 16-bit numbers in the order of the
 // image, with 7 bits of fraction. The sum of two pixels still fits, so a symmetric kernel needs one

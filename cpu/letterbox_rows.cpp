@@ -1,7 +1,7 @@
-// Row kernels of the CPU letterbox for each instruction set. cpu/letterbox_rows.h says what they
-// compute. Most are plain loops that the compiler turns into SIMD for every target. SIMD does not
-// make gathers faster, so one load fetches four bytes that hold several components, both
-// neighbours, or both, and shifts and masks separate them.
+// Implements the row kernels of the CPU letterbox for each instruction set. cpu/letterbox_rows.h
+// says what they compute. Most are plain loops that the compiler turns into SIMD for every target.
+// SIMD does not make gathers faster, so one load fetches four bytes that hold several components,
+// both neighbours, or both, and shifts and masks separate them.
 #include "cpu/letterbox_rows.h"
 
 #include "cpu/targets.h"

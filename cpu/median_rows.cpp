@@ -1,4 +1,4 @@
-// Inner loops of the CPU median. cpu/median.cpp describes their use.
+// Implements the inner loops of the CPU median. cpu/median.cpp describes their use.
 #include "cpu/median_rows.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The inner loops of the CPU median for each instruction set.
+// Declares the inner loops of the CPU median for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace vf::cpu {
 
-// A compiled selection network. Each value is a row of `chunk` bytes, in the padded plane or in a
-// slot, which is used again when the value is dead. With many slots, chunks are smaller, so that
-// the slots stay in the first-level cache.
+// Holds a compiled selection network. Each value is a row of `chunk` bytes, in the padded plane or
+// in a slot, which is used again when the value is dead. With many slots, chunks are smaller, so
+// that the slots stay in the first-level cache.
 constexpr size_t kMedianChunk = 256, kMedianMinChunk = 64;
 
 struct MedianProgram {

@@ -1,4 +1,4 @@
-// Products of pairs of 16-bit integers; compiled once for each instruction set.
+// Multiplies pairs of 16-bit integers. This file is compiled once for each instruction set.
 #if defined(VF_CPU_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VF_CPU_PAIRS_INL_H_
 #undef VF_CPU_PAIRS_INL_H_

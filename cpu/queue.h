@@ -1,4 +1,4 @@
-// The CPU backend's queue. It is a pool of threads that share the rows of a frame.
+// The CPU backend's queue is a pool of threads that share the rows of a frame.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,9 @@ class CpuQueue final : public Queue {
   std::mutex mutex_;
   std::condition_variable start_, done_;
   std::vector<std::thread> workers_;
-  // The current job. The mutex guards all fields except the atomics. Workers join a job while it
-  // has tasks that no thread has begun, and the job is over when all of them have left.
+  // These describe the current job. The mutex guards all fields except the atomics. Workers join a
+  // job while it has tasks that no thread has begun, and the job is over when all of them have
+  // left.
   Call call_ = nullptr;
   void* context_ = nullptr;
   int tasks_ = 0;

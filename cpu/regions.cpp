@@ -1,4 +1,4 @@
-// Filters of regions on the CPU.
+// Filters regions on the CPU.
 //
 // In place, the filters write to a scratch frame, tile by tile, and the regions' rectangles are
 // copied from there, so that all pixels are filtered from the original frame. The Gaussian blurs

@@ -1,5 +1,5 @@
-// The instruction sets for which the CPU backend is compiled. Include this file before Highway's
-// headers.
+// Names the instruction sets for which the CPU backend is compiled. Include this file before
+// Highway's headers.
 //
 // Scalable vectors cannot be elements of arrays, so Arm machines that have them use NEON.
 // Processors with SSSE3 and without SSE4 were made in 2006 and 2007. They get the scalar code,

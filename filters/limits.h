@@ -1,5 +1,5 @@
-// Limits of parameters. They stand beside the field, and both the elements' properties and the
-// library's checks use them.
+// Defines limits of parameters. They stand beside the field, and both the elements' properties and
+// the library's checks use them.
 #pragma once
 
 #include <cfloat>

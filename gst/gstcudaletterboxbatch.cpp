@@ -2,7 +2,7 @@
  * SECTION:element-cudaletterboxbatch
  * @title: cudaletterboxbatch
  *
- * Makes one tensor of the frames of many streams, for networks that take batches
+ * Makes one tensor from the frames of many streams, for networks that take batches
  * (docs/batches.md). Each frame becomes a row, bit for bit as #cudaletterbox makes it, without a
  * copy in between. All rows of equal format and settings are one launch on the GPU.
  *

@@ -38,7 +38,7 @@
  *     video/x-raw,format=RGB,width=640,height=640,pixel-aspect-ratio=1/1 ! \
  *     onnxinference model-file=network.onnx ! tensordecodebin ! cudaletterboxrestore ! \
  *     objectdetectionoverlay ! videoconvert ! autovideosink
- * ]| A detector of GStreamer 1.28. Its boxes are drawn on the frames of the clip.
+ * ]| The boxes of a detector of GStreamer 1.28 are drawn on the frames of the clip.
  */
 #include "gst/base/formatcaps.h"
 #include "gst/base/heldevents.h"

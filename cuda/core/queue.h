@@ -1,5 +1,4 @@
-// The CUDA backend's queue. It has one stream of the current context and owns the memory of its
-// plans.
+// The CUDA backend's queue has one stream of the current context and owns the memory of its plans.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// Properties that every element has: cuda-device-id, backend and async-depth. They take effect when
-// the element goes to PAUSED.
+// Installs the properties that every element has: cuda-device-id, backend and async-depth. They
+// take effect when the element goes to PAUSED.
 #pragma once
 
 #include <gst/gst.h>

@@ -54,7 +54,7 @@ class BatchPad {
   bool ended = false;       // the end of the stream was announced
   bool told = false;        // the user was told why frames of the stream are dropped
 
-  // The settings in force. `accepted` is the newest that a plan was made with.
+  // These settings are in force. `accepted` is the newest that a plan was made with.
   LetterboxSettings settings;  // under the pad's object lock
   std::atomic<bool> settings_changed{true};
   std::shared_ptr<const LetterboxSettings> current, accepted;
@@ -77,7 +77,8 @@ class BatchPad {
   bool arrival_of(GstBuffer* buffer, gint64* when);
   void flush_arrivals();
 
-  // Waiting frames, oldest first. Any thread may call these.
+  // These functions handle the waiting frames, which begin with the oldest. Any thread may call
+  // them.
   size_t waiting() const;
   void add(HeldFrame&& frame);
   // Copies the description of waiting frame `n` without references. Returns false if there is none.

@@ -17,7 +17,7 @@ typedef struct _BenchSource {
   guint frames;
   // Uses downstream's pool if it offers one, as decoders do.
   gboolean take_offered;
-  // Time between two frames.
+  // This is the time between two frames.
   GstClockTime interval;
 
   GstBufferPool* pool;

@@ -148,7 +148,7 @@ class Player {
     gst_harness_set_sink_caps(bench_.harness(), caps);
     bench_.caps(info);
   }
-  // After a restart.
+  // Sends what the element needs after a restart.
   void start() {
     gst_harness_push_event(bench_.harness(), gst_event_new_stream_start("again"));
     size(64, 48);

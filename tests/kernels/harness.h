@@ -1,5 +1,5 @@
-// The tables of cases. Each filter has one, which checks every backend against the double-precision
-// reference. The programs in bench/ also time some rows.
+// Runs the tables of cases. Each filter has one, which checks every backend against the
+// double-precision reference. The programs in bench/ also time some rows.
 //
 //   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N]
 //           [--simd NAME,...] [--sample N] [--max-pixels N] [--part I/N]

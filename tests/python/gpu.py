@@ -65,7 +65,7 @@ gobject.g_signal_connect_data.argtypes = [P, ctypes.c_char_p, P, P, P, ctypes.c_
 NULL, PLAYING = 1, 4
 ERROR_MESSAGE = 1 << 1
 SECOND = 10**9
-# Seconds for a case. Processes load nvcodec one at a time, those of other tests included.
+# A case has this many seconds. Processes load nvcodec one at a time, those of other tests included.
 LIMIT = int(os.environ.get("VF_TEST_LIMIT", 250))
 
 

@@ -19,27 +19,29 @@ class ReferenceGaussian final : public Plan {
       for (int c = 0; c < l.channels; c++) {
         const double outside = g.border_value[c] * unit;
         const bool filtered = g.channels >> c & 1;
+        const size_t w = size_t(l.width), h = size_t(l.height);
         // Blurs rows first. Rows outside the frame consist of `outside`, and blurring does not
-        // change them.
-        std::vector<double> rows(size_t(l.width) * l.height);
-        for (int y = 0; y < l.height; y++)
-          for (int x = 0; x < l.width; x++) {
-            double sum = 0;
-            for (int i = -rx; i <= rx; i++) {
-              const int at = reference_border_index(x + i, l.width, task_.border);
-              sum += g.weights_x[i + rx] * (at < 0 ? outside : read(src, p, at, y, c));
-            }
-            rows[size_t(y) * l.width + x] = sum;
+        // change them. The loops over x are innermost, because the compiler makes vectors of these.
+        std::vector<double> rows(w * h), line(w + g.weights_x.size() - 1);
+        for (size_t y = 0; y < h; y++) {
+          for (size_t i = 0; i < line.size(); i++) {
+            const int at = reference_border_index(int(i) - rx, l.width, task_.border);
+            line[i] = at < 0 ? outside : read(src, p, at, int(y), c);
           }
-        for (int y = 0; y < l.height; y++)
-          for (int x = 0; x < l.width; x++) {
-            double sum = 0;
-            for (int j = -ry; j <= ry; j++) {
-              const int at = reference_border_index(y + j, l.height, task_.border);
-              sum += g.weights_y[j + ry] * (at < 0 ? outside : rows[size_t(at) * l.width + x]);
-            }
-            write(dst, p, x, y, c, filtered ? sum : read(src, p, x, y, c));
+          for (size_t i = 0; i < g.weights_x.size(); i++)
+            for (size_t x = 0; x < w; x++) rows[y * w + x] += g.weights_x[i] * line[x + i];
+        }
+        const std::vector<double> beyond(w, outside);
+        for (size_t y = 0; y < h; y++) {
+          std::vector<double> sum(w);
+          for (size_t j = 0; j < g.weights_y.size(); j++) {
+            const int at = reference_border_index(int(y + j) - ry, l.height, task_.border);
+            const double* const row = at < 0 ? beyond.data() : &rows[size_t(at) * w];
+            for (size_t x = 0; x < w; x++) sum[x] += g.weights_y[j] * row[x];
           }
+          for (int x = 0; x < l.width; x++)
+            write(dst, p, x, int(y), c, filtered ? sum[size_t(x)] : read(src, p, x, int(y), c));
+        }
       }
     }
     return {};

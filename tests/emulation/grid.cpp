@@ -174,6 +174,7 @@ struct Executor {
   Stack scheduler;
   Thread threads[kMaxThreads];
   std::vector<int> order;  // the order in which threads take turns
+  int turn = 0;            // the place in it
   Thread* running = nullptr;
   const Grid* grid = nullptr;
   int count = 0, waiting = 0, gone = 0;  // threads of the block: all, at the barrier, at the end
@@ -215,10 +216,24 @@ void report(Error error, const char* format, ...) {
   siglongjmp(executor->escape, 1);
 }
 
+// Continues with the next thread of the round that is ready. Returns false if there is none.
+bool go_on(Stack* from) {
+  Executor& x = *executor;
+  while (++x.turn < x.count) {
+    Thread& t = x.threads[x.order[x.turn]];
+    if (t.state != State::ready) continue;
+    x.running = &t;
+    threadIdx = t.index;
+    Stack::go(from, &t.stack);
+    return true;
+  }
+  return false;
+}
+
 void rest(State state) {
   Thread& t = *executor->running;
   t.state = state;
-  Stack::go(&t.stack, &executor->scheduler);
+  if (!go_on(&t.stack)) Stack::go(&t.stack, &executor->scheduler);
 }
 
 constexpr const char* kNames[] = {"__syncwarp",        "__shfl_sync",       "__shfl_up_sync",
@@ -265,7 +280,7 @@ void thread_main() {
     if (n < x.count && x.threads[n].state == State::waits_for_lanes)
       complete(warp, *x.threads[n].exchange);
   }
-  Stack::go(&t.stack, &x.scheduler);
+  rest(State::gone);
   abort();
 }
 
@@ -440,19 +455,13 @@ void run_block() {
     t.exchange = nullptr;
     t.variables = 0;
     t.copies.clear();
-    t.stack.start(x.stacks + i * (kStack + 4096) + 4096, thread_main);
+    // Tops of stacks at the same place in a page would share the same few lines of the first cache.
+    t.stack.start(x.stacks + i * (kStack + 4096) + 4096 - i % 32 * 320, thread_main);
   }
   while (x.gone < x.count) {
-    bool any = false;
-    for (const int i : x.order) {
-      Thread& t = x.threads[i];
-      if (t.state != State::ready) continue;
-      any = true;
-      x.running = &t;
-      threadIdx = t.index;
-      Stack::go(&x.scheduler, &t.stack);
-      x.running = nullptr;
-    }
+    x.turn = -1;
+    const bool any = go_on(&x.scheduler);
+    x.running = nullptr;
     if (!any) {
       report_stuck();
       return;

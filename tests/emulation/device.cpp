@@ -249,9 +249,10 @@ void free_block(const Block& b) {
   s.blocks.erase(b.data);
 }
 
-void protect_all(int protection) {
-  for (const auto& [data, b] : state().blocks)
-    if (b.kind == Kind::device) mprotect(first_page(b), page_bytes(b), protection);
+void protect(Block& b, bool open) {
+  if (b.kind != Kind::device || b.open == open) return;
+  mprotect(first_page(b), page_bytes(b), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  b.open = open;
 }
 
 // ---- streams -----------------------------------------------------------------------------------
@@ -284,8 +285,6 @@ void run_one(Stream* stream) {
 }
 
 void run_until(Stream* stream, uint64_t sequence) {
-  // Most streams have nothing to do, and an Access takes two system calls per block of memory.
-  if (stream->ops.empty()) return;
   const Access access;
   while (!stream->ops.empty() && stream->ops.front().sequence <= sequence) run_one(stream);
 }
@@ -455,10 +454,17 @@ bool destroy(Context* context) {
 // ---- memory ------------------------------------------------------------------------------------
 
 Access::Access() {
-  if (state().accesses++ == 0) protect_all(PROT_READ | PROT_WRITE);
+  state().accesses++;
 }
 Access::~Access() {
-  if (--state().accesses == 0) protect_all(PROT_NONE);
+  if (--state().accesses == 0)
+    for (auto& [data, b] : state().blocks) protect(b, false);
+}
+void Access::open_all() const {
+  for (auto& [data, b] : state().blocks) protect(b, true);
+}
+void Access::open(const void* p) const {
+  if (const Block* b = block_of(p)) protect(state().blocks[b->data], true);
 }
 
 Error allocate(Kind kind, size_t bytes, void** out) {
@@ -478,10 +484,10 @@ Error allocate(Kind kind, size_t bytes, void** out) {
   r.next = page + pages;  // the first page there is the guard of this block and of the next
   poison_pages(page, pages);
   uint8_t* const data = page + (pages - bytes) / kAlignment * kAlignment;
-  s.blocks[data] = {data, bytes, kind, current()};
+  Block& b = s.blocks[data] = {data, bytes, kind, current(), true};
   if (kind == Kind::device) {
     s.device_bytes += bytes;
-    if (!s.accesses) mprotect(page, pages, PROT_NONE);
+    protect(b, false);
   }
   *out = data;
   return Error::none;
@@ -703,6 +709,9 @@ bool lies_well(const void* p, size_t pitch, size_t width, size_t height) {
 }
 
 void copy_rows(const Copy& c) {
+  const Access access;
+  access.open(c.dst);
+  access.open(c.src);
   for (size_t y = 0; y < c.height; y++)
     memmove(static_cast<uint8_t*>(c.dst) + y * c.dst_pitch,
             static_cast<const uint8_t*>(c.src) + y * c.src_pitch, c.width);
@@ -745,6 +754,8 @@ Error fill(Stream* stream, void* dst, size_t pitch, uint32_t value, int value_si
   if (!lies_well(dst, pitch, width * value_size, height) || !block_of(dst))
     return Error::invalid_value;
   return enqueue(stream, [=] {
+    const Access access;
+    access.open(dst);
     for (size_t y = 0; y < height; y++)
       for (size_t x = 0; x < width; x++)
         memcpy(static_cast<uint8_t*>(dst) + y * pitch + x * value_size, &value, value_size);

@@ -135,6 +135,7 @@ struct Block {
   size_t size;
   Kind kind;
   Context* context;
+  bool open;  // whether memory of the device can be touched now
 };
 
 // Allocates memory of the current context, aligned to 256 bytes and filled with values that are

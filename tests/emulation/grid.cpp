@@ -583,6 +583,8 @@ Error check(const Grid& g) {
 }
 
 Error run(const Grid& grid) {
+  const Access access;
+  access.open_all();
   make_executor();
   use_signal_stack();
   Executor& x = *executor;

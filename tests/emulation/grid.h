@@ -28,11 +28,14 @@ Error check(const Grid& grid);
 // report goes to stderr, and the error becomes the context's sticky error.
 Error run(const Grid& grid);
 
-// The host can touch device memory while an object of this class lives.
+// Opens blocks of device memory, which the process can then touch until the last object of this class is gone. For
+// each block that takes two system calls.
 class Access {
  public:
   Access();
   ~Access();
+  void open(const void* p) const;  // the block that holds this address
+  void open_all() const;
 };
 
 // Returns a kernel's demangled name from the symbols of the file that contains it.

@@ -277,9 +277,8 @@ vf::CoarseMask MatteMasks::mask(Rows rows) {
   return {field_.data(), int(field_.size()), id_};
 }
 
-bool WarningLimit::allows(const std::string& text) {
+bool WarningLimit::allows(const std::string& text, gint64 now) {
   constexpr gint64 again = 10 * G_TIME_SPAN_SECOND, other = G_TIME_SPAN_SECOND;
-  const gint64 now = g_get_monotonic_time();
   if (now < (text == last_ ? last_time_ + again : last_time_ + other) && last_time_) return false;
   last_ = text;
   last_time_ = now;

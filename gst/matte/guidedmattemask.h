@@ -95,7 +95,7 @@ class MatteMasks {
 // Allows a repeated warning every ten seconds, and different ones every second.
 class WarningLimit {
  public:
-  bool allows(const std::string& text);
+  bool allows(const std::string& text, gint64 now = g_get_monotonic_time());
 
  private:
   std::string last_;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "gst/base/analytics.h"
+#include "gst/matte/guidedmattemask.h"
 #include "tests/elements/guidedframes.h"
 #include "tests/elements/harness.h"
 #include "tests/guided.h"
@@ -706,8 +707,25 @@ void green_screen_case(Suite& s, const std::string& at) {
   });
 }
 
+void warnings_case(Suite& s, const std::string& at) {
+  s.run(at + "warnings are not repeated at once", [](Case& c) {
+    gstvf::WarningLimit limit;
+    const struct {
+      int milliseconds;
+      const char* text;
+      bool allowed;
+    } warnings[] = {{0, "a", true},     {900, "a", false},  {900, "b", false},
+                    {1100, "b", true},  {2000, "a", false}, {11000, "b", false},
+                    {11200, "b", true}, {12300, "a", true}};
+    for (const auto& [at, text, allowed] : warnings)
+      c.check(limit.allows(text, G_TIME_SPAN_HOUR + at * G_TIME_SPAN_MILLISECOND) == allowed,
+              "\"%s\" after %d ms", text, at);
+  });
+}
+
 void cases(Suite& s) {
   const std::string at = "cudaguidedmatte/";
+  warnings_case(s, at);
   properties_case(s, at);
   caps_case(s, at);
   refusal_cases(s, at);

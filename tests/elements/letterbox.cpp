@@ -682,12 +682,19 @@ void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info)
 void caps_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
   s.run(at + "one given side keeps the aspect ratio", [&](Case& c) {
-    Letterbox l(row);
-    l.out("video/x-raw,format=RGB,width=80");
-    l.in(info);
-    l.push(make_frame(false, info, 3));
-    c.check(l.out_caps().find("height=(int)45") != std::string::npos, "caps %s",
-            l.out_caps().c_str());
+    const GstVideoInfo yuv = video_info("I420", 160, 90);
+    for (const auto& [given, other] :
+         {std::pair{"width=80", "height=(int)45"}, {"height=45", "width=(int)80"}}) {
+      Letterbox l(row);
+      l.out(("video/x-raw,format=RGB," + std::string(given)).c_str());
+      l.in(yuv);
+      l.push(make_frame(false, yuv, 3));
+      c.check(l.out_caps().find(other) != std::string::npos, "%s: caps %s", given,
+              l.out_caps().c_str());
+      // The matrix of YUV is none of RGB's.
+      c.check(l.out_caps().find("colorimetry=(string)bt") == std::string::npos, "caps %s",
+              l.out_caps().c_str());
+    }
   });
 
   s.run(at + "caps name the default values", [&](Case& c) {

@@ -294,6 +294,19 @@ void latency(Case& c, const GstVideoInfo& info) {
           "latency %" G_GUINT64_FORMAT, gst_harness_query_latency(chain.harness()));
 }
 
+// cudaletterbox asks the restorer by a query of its own.
+void other_queries(Case& c, const GstVideoInfo& info) {
+  Chain chain(kRows[0]);
+  chain.caps(info);
+  GstElement* restorer = chain.get("restorer");
+  GstPad* pad = gst_element_get_static_pad(restorer, "sink");
+  GstQuery* query = gst_query_new_custom(GST_QUERY_CUSTOM, gst_structure_new_empty("another"));
+  c.check(!gst_pad_query(pad, query), "a query that it does not know is answered");
+  gst_query_unref(query);
+  gst_object_unref(pad);
+  gst_object_unref(restorer);
+}
+
 void navigation(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0]);
   chain.caps(info);
@@ -326,6 +339,7 @@ void restored_stream_cases(Suite& s, const std::string& at, const GstVideoInfo& 
   s.run(at + "EOS without frames", ends_without_frames);
   s.run(at + "seeks", seeks);
   s.run(at + "no latency", [&](Case& c) { latency(c, info); });
+  s.run(at + "other queries", [&](Case& c) { other_queries(c, info); });
   s.run(at + "navigation goes both ways", [&](Case& c) { navigation(c, info); });
 }
 

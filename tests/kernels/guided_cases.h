@@ -137,7 +137,8 @@ class DiscMask {
     std::vector<uint8_t> data(size_t(stride) * height);
     for (int y = 0; y < height; y++)
       for (int x = 0; x < width; x++) {
-        const double d = std::hypot((x + 0.5) / width - 0.5, (y + 0.5) / height - 0.5);
+        const double dx = (x + 0.5) / width - 0.5, dy = (y + 0.5) / height - 0.5;
+        const double d = std::sqrt(dx * dx + dy * dy);  // std::hypot takes several times as long
         const double v = 0.5 + 4 * (0.3 - d) + 0.3 * (random.unit() - 0.5);
         data[size_t(y) * stride + x] = uint8_t(255 * std::clamp(v, 0.0, 1.0));
       }

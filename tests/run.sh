@@ -131,7 +131,8 @@ if have fuzzer:clang++; then
   # One instruction set, this machine's, is enough here and compiles fast. Warnings of a second
   # compiler are not errors.
   CXX=clang++ build "$root/build-fuzz" -Dfuzz=true "${checked[@]}" \
-    '-Dcpp_args=-g1 -DHWY_COMPILE_ONLY_STATIC -march=native' "${cpu_options[@]}" -Dwerror=false
+    '-Dcpp_args=-g1 -DHWY_COMPILE_ONLY_STATIC -march=native' "${cpu_options[@]}" -Dwerror=false \
+    -- tests/fuzz/fuzz-elements
 else
   say 'No clang with libFuzzer: the fuzz target is not built, only its corpus replayed.'
 fi

@@ -222,10 +222,13 @@ struct PolicyCase {
   const char* pushes;
   std::vector<const char*> batches;  // the streams of each
   std::vector<guint64> dropped;      // one count for each stream
+  bool live = false;
 };
 const PolicyCase kPolicies[] = {
     {"each stream has a row", "", 2, "0@0 1@0 1@40 0@40 | |", {"0 1", "0 1"}, {0, 0}},
     {"a fast stream waits", "", 2, "0@0 0@40 1@0 | !", {"0 1", "0"}, {0, 0}},
+    {"a fast live stream waits", "", 2, "0@0 0@40 1@0 | !", {"0 1", "0"}, {0, 0}, true},
+    {"a late file is waited for again", "", 2, "0@0 ! 0@40 !", {"0", "0"}, {0, 0}},
     {"the newest frame goes", "late=drop", 2, "0@0 0@40 0@80 -2 1@0 |", {"0 1"}, {2, 0}},
     {"rows of one stream",
      "max-per-stream=2 batch-size=4",
@@ -260,7 +263,7 @@ void policy(Case& c, const PolicyCase& t) {
                            : strstr(t.settings, "batch-size=2") ? "2"
                                                                 : std::to_string(t.pads);
   Batches b(kRows[0], std::string("max-wait=4294967295 ") + t.settings, "8:8:3:" + size);
-  for (guint i = 0; i < t.pads; i++) b.add(i, {"RGB", 8, 8});
+  for (guint i = 0; i < t.pads; i++) b.add(i, {"RGB", 8, 8}, t.live);
   b.play();
   size_t seen = 0;
   const auto next = [&] {

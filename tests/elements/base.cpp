@@ -1,6 +1,7 @@
 // Tests the base class with an element that records every call it gets: when plans are made and
 // reset, what each frame passes on, and what comes out when.
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "gst/base/properties.h"
@@ -349,6 +350,23 @@ void frame_cases(Suite& s, const Row& row) {
   });
 }
 
+void place_case(Suite& s) {
+  s.run("base/crops that end with the frame, and beyond", [](Case& c) {
+    gstvf::Format format;
+    gstvf::make_format(video_info("I420", 24, 16), false, &format);
+    const BufferPtr frame = own(gst_buffer_new());
+    gst_buffer_add_video_meta(frame.get(), GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_I420, 32,
+                              24);
+    GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(frame.get());
+    crop->width = 24, crop->height = 16;
+    for (const auto& [x, y, fits] : {std::tuple{8, 8, true}, {9, 8, false}, {8, 9, false}}) {
+      crop->x = guint(x), crop->y = guint(y);
+      const gstvf::FramePlace place = gstvf::place_of(format, frame.get());
+      c.check(place.cropped == fits, "%d,%d: %s", x, y, fits ? "refused" : "taken");
+    }
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -377,5 +395,6 @@ int main(int argc, char** argv) {
   deep.async_depth = 2;
   frame_cases(suite, deep);
   hand_over_cases(suite);
+  place_case(suite);
   return suite.finish();
 }

@@ -533,6 +533,19 @@ void mixed_memory_cases(Suite& s, const Element& e, const std::string& at) {
     }
   });
 
+  s.run(at + "a buffer of CUDA memory without a meta", [&](Case& c) {
+    if (!usable(c, kRows[2])) return;
+    Bench b(e, kRows[2]);
+    e.set(b.element(), 0);
+    b.caps(cuda_info);
+    const BufferPtr in = make_frame(true, cuda_info, 5);
+    const BufferPtr before = packed_copy(cuda_info, in.get());
+    const BufferPtr bare = own(gst_buffer_new());
+    gst_buffer_append_memory(bare.get(), gst_buffer_get_memory(in.get(), 0));
+    const BufferPtr out = b.push(bare);
+    expect(c, e, kRows[2], cuda_info, before.get(), out.get(), 0);
+  });
+
   s.run(at + "a buffer of system memory under CUDA caps", [&](Case& c) {
     for (const char* backend : {"cuda", "cpu"}) {
       const Row row = {"mixed", true, backend};

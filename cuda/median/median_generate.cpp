@@ -30,6 +30,8 @@ struct Config {
   // Number of columns whose sorted lists threads share, or 0. Devices that can share prefer such a
   // row to the row of the same format and size without a group.
   int group = 0;
+  // Threads of a block, or 0 if these are block_x x block_y. The others only sort columns.
+  int threads = 0;
 };
 constexpr Config kConfigs[] = {
     {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
@@ -62,19 +64,19 @@ constexpr Config kConfigs[] = {
     // These share columns.
     {"u8", 9, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
     {"u8", 11, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
-    {"u8", 13, 4, 2, "WithHalf", 4, 32, 8, 1, 4},
-    {"u8", 15, 4, 2, "WithHalf", 4, 32, 8, 1, 4},
+    {"u8", 13, 4, 2, "WithHalf", 4, 32, 8, 1, 4, 288},
+    {"u8", 15, 4, 2, "WithHalf", 4, 32, 8, 1, 4, 288},
     {"u8", 17, 4, 2, "WithHalf", 2, 32, 8, 1, 2},
     {"u8", 19, 4, 2, "WithHalf", 2, 32, 8, 1, 2},
     {"u16", 9, 4, 2, "WithMultiply", 4, 32, 8, 2, 2},
     {"u16", 11, 4, 2, "WithMultiply", 3, 32, 8, 2, 2},
-    {"u16", 13, 4, 2, "WithMultiply", 3, 32, 8, 1, 4},
-    {"u16", 15, 4, 2, "WithMultiply", 3, 32, 8, 1, 4},
+    {"u16", 13, 4, 2, "WithMultiply", 3, 32, 8, 1, 4, 288},
+    {"u16", 15, 4, 2, "WithMultiply", 3, 32, 8, 1, 4, 288},
     {"u16", 17, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
     {"u16", 19, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
     {"f32", 9, 4, 2, "OnWords", 0, 32, 4, 4, 2},
-    {"f32", 11, 4, 2, "OnWords", 0, 32, 4, 3, 2},
-    {"f32", 13, 4, 2, "OnWords", 0, 32, 8, 1, 4},
+    {"f32", 11, 4, 2, "OnWords", 0, 32, 4, 3, 2, 160},
+    {"f32", 13, 4, 2, "OnWords", 0, 32, 8, 1, 4, 288},
     {"f32", 15, 4, 2, "OnWords", 0, 32, 8, 1, 4},
     {"f32", 17, 4, 2, "OnWords", 0, 32, 8, 1, 2},
     {"f32", 19, 4, 2, "OnWords", 0, 32, 8, 1, 2},
@@ -296,10 +298,10 @@ void print_kernel(FILE* f, const Config& c) {
   fprintf(f,
           "  }\n};\n\n}  // namespace\n\n"
           "NetworkKernel %s() {\n"
-          "  return network_kernel_of<Format::%s, Net_%s, %s, %d, %d, %d, %d>();\n"
+          "  return network_kernel_of<Format::%s, Net_%s, %s, %d, %d, %d, %d, %d>();\n"
           "}\n\n}  // namespace vf::cuda::median\n\n",
           name(c).c_str(), c.format, name(c).c_str(), c.order, c.share, c.block_x, c.block_y,
-          c.min_blocks);
+          c.threads ? c.threads : c.block_x * c.block_y, c.min_blocks);
 }
 
 void print_table(FILE* f, const std::vector<const Config*>& networks) {

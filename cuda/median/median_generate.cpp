@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -75,8 +76,8 @@ constexpr Config kConfigs[] = {
     {"u16", 17, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
     {"u16", 19, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
     {"f32", 9, 4, 2, "OnWords", 0, 32, 4, 4, 2},
-    {"f32", 11, 4, 2, "OnWords", 0, 32, 4, 3, 2, 160},
-    {"f32", 13, 4, 2, "OnWords", 0, 32, 8, 1, 4, 288},
+    {"f32", 11, 4, 2, "OnWords", 0, 32, 4, 3, 2},
+    {"f32", 13, 4, 2, "OnWords", 0, 32, 8, 1, 4},
     {"f32", 15, 4, 2, "OnWords", 0, 32, 8, 1, 4},
     {"f32", 17, 4, 2, "OnWords", 0, 32, 8, 1, 2},
     {"f32", 19, 4, 2, "OnWords", 0, 32, 8, 1, 2},
@@ -90,54 +91,6 @@ constexpr Config kConfigs[] = {
 std::string name(const Config& c) {
   const char* const kind = c.group ? "shared" : "network";
   return std::string(kind) + "_" + c.format + "_" + std::to_string(c.size);
-}
-
-// Prints a network's operations as code.
-void print_network(FILE* f, const vf::MedianNetwork& net) {
-  using Op = vf::MedianNetwork::Op;
-  // The minimum and the maximum of the same two values are one exchange.
-  std::map<std::pair<int, int>, int> partner;
-  std::map<int, int> pair_of;
-  for (int i = 0; i < int(net.ops.size()); i++) {
-    const Op& op = net.ops[i];
-    if (!op.compares()) continue;
-    const auto [at, fresh] = partner.try_emplace({op.a, op.b}, i);
-    if (!fresh) pair_of[at->second] = i;
-  }
-  std::multimap<int, int> store;
-  for (int i = 0; i < int(net.outputs.size()); i++) store.emplace(net.outputs[i], i);
-  const auto put = [&](int v) {
-    for (auto [at, end] = store.equal_range(v); at != end; ++at)
-      if (net.tile_y > 1)
-        fprintf(f, "    st(%d, %d, v%d);\n", at->second / net.tile_x, at->second % net.tile_x, v);
-      else
-        fprintf(f, "    st(%d, v%d);\n", at->second, v);
-  };
-  std::map<int, bool> made;
-  int exchanges = 0;
-  for (int i = 0; i < int(net.ops.size()); i++) {
-    const Op& op = net.ops[i];
-    if (!op.compares()) {
-      fprintf(f, "    w v%d = %s(%d, %d);\n", i, op.kind == Op::load ? "ld" : "sh", op.a, op.b);
-    } else if (made[i]) {
-      continue;
-    } else if (const auto pair = pair_of.find(i); pair != pair_of.end()) {
-      const int low = op.kind == Op::minimum ? i : pair->second;
-      const int high = op.kind == Op::minimum ? pair->second : i;
-      fprintf(f,
-              "    w v%d, v%d; o.template exchange<(%d * S / 16 != %d * S / 16)>(v%d, v%d, v%d, "
-              "v%d);\n",
-              low, high, exchanges + 1, exchanges, op.a, op.b, low, high);
-      exchanges++;
-      made[pair->second] = true;
-      put(low);
-      put(high);
-    } else {
-      fprintf(f, "    w v%d = o.%s(v%d, v%d);\n", i, op.kind == Op::minimum ? "minimum" : "maximum",
-              op.a, op.b);
-      put(i);
-    }
-  }
 }
 
 // A sorted list of some columns of a group.
@@ -173,11 +126,209 @@ std::vector<SharedList> shared_lists(const vf::MedianNetwork& columns, int rows)
   return lists;
 }
 
+// Prints the operations of a network as code, one part of them at a time.
+struct NetworkPrinter {
+  using Op = vf::MedianNetwork::Op;
+  FILE* f;
+  const vf::MedianNetwork& net;
+  std::vector<int> part = std::vector<int>(net.ops.size(), 0);
+  std::function<std::string(int)> name = [](int v) { return "v" + std::to_string(v); };
+  std::function<std::string(const Op&)> moved = [](const Op&) { return ""; };
+  std::function<void(int)> put = [](int) {};
+  int exchanges = 0;
+
+  // Returns which operations the outputs need that `wanted` selects.
+  template <class Wanted>
+  std::vector<char> needed(Wanted wanted) const {
+    std::vector<char> need(net.ops.size(), 0);
+    for (int i = 0; i < int(net.outputs.size()); i++)
+      if (wanted(i)) need[net.outputs[i]] = 1;
+    for (int i = int(need.size()) - 1; i >= 0; i--)
+      if (need[i] && net.ops[i].compares()) need[net.ops[i].a] = need[net.ops[i].b] = 1;
+    return need;
+  }
+
+  void print(int which) {
+    // The minimum and the maximum of the same two values are one exchange.
+    std::map<std::pair<int, int>, int> first;
+    std::map<int, int> second;
+    const int count = int(net.ops.size());
+    for (int i = 0; i < count; i++) {
+      if (part[i] != which || !net.ops[i].compares()) continue;
+      const auto [at, fresh] = first.try_emplace({net.ops[i].a, net.ops[i].b}, i);
+      if (!fresh) second[at->second] = i;
+    }
+    std::vector<char> made(count, 0);
+    for (int i = 0; i < count; i++) {
+      const Op& op = net.ops[i];
+      if (part[i] != which || made[i]) continue;
+      if (!op.compares()) {
+        fprintf(f, "    w v%d = %s(%d, %d%s);\n", i, op.kind == Op::load ? "ld" : "sh", op.a, op.b,
+                moved(op).c_str());
+        continue;
+      }
+      const std::string a = name(op.a), b = name(op.b);
+      if (const auto pair = second.find(i); pair != second.end()) {
+        const int low = op.kind == Op::minimum ? i : pair->second;
+        const int high = op.kind == Op::minimum ? pair->second : i;
+        fprintf(f,
+                "    w v%d, v%d; o.template exchange<(%d * S / 16 != %d * S / 16)>(%s, %s, v%d, "
+                "v%d);\n",
+                low, high, exchanges + 1, exchanges, a.c_str(), b.c_str(), low, high);
+        exchanges++;
+        made[pair->second] = 1;
+        put(low);
+        put(high);
+      } else {
+        fprintf(f, "    w v%d = o.%s(%s, %s);\n", i, op.kind == Op::minimum ? "minimum" : "maximum",
+                a.c_str(), b.c_str());
+        put(i);
+      }
+    }
+  }
+};
+
+// Prints a network whose tiles share nothing.
+void print_network(FILE* f, const vf::MedianNetwork& net) {
+  NetworkPrinter p{f, net};
+  std::multimap<int, int> store;
+  for (int i = 0; i < int(net.outputs.size()); i++) store.emplace(net.outputs[i], i);
+  p.put = [&](int v) {
+    for (auto [at, end] = store.equal_range(v); at != end; ++at)
+      fprintf(f, "    st(%d, %d, v%d);\n", at->second / net.tile_x, at->second % net.tile_x, v);
+  };
+  p.print(0);
+}
+
+// Prints the network of a tile. Its left and its right half are two turns of a loop, so that there
+// is less code. The right half has the operations of the left half, on other columns.
+void print_tile(FILE* f, const vf::MedianNetwork& net, int group,
+                const std::vector<SharedList>& lists) {
+  using Op = vf::MedianNetwork::Op;
+  NetworkPrinter p{f, net};
+  const int half = net.tile_x / 2, size = net.size_x, count = int(net.ops.size());
+  const auto in_group = [&](int x) { return ((x - net.tile_x + 1) % group + group) % group; };
+  const auto list_of = [&](const Op& op) {
+    return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
+      return op.a >= l.word && op.a < l.word + l.words;
+    });
+  };
+  const auto first_column = [&](const Op& op) {
+    return op.kind == Op::shared ? op.b + list_of(op)->column : op.b;
+  };
+  // Operations that both halves need come before the loop.
+  enum { nowhere, before, inside };
+  const std::vector<char> left = p.needed([&](int i) { return i % net.tile_x < half; });
+  const std::vector<char> right = p.needed([&](int i) { return i % net.tile_x >= half; });
+  for (int i = 0; i < count; i++) {
+    const Op& op = net.ops[i];
+    const int x = op.compares() ? size - 1 : first_column(op);
+    const bool both = right[i] && x >= net.tile_x - 1 && x < size;
+    if (left[i]) p.part[i] = both ? before : inside;
+  }
+  p.print(before);
+  fprintf(f,
+          "    w left[kTileY][%d], right[kTileY][%d] = {};\n#pragma unroll 1\n"
+          "    for (int turn = 0; turn < 2; turn++) {\n#pragma unroll\n"
+          "    for (int y = 0; y < kTileY; y++)\n#pragma unroll\n"
+          "      for (int x = 0; x < %d; x++) left[y][x] = right[y][x];\n",
+          half, half, half);
+  p.moved = [&](const Op& op) {
+    return (op.kind == Op::load ? ", pixel" : ", list") + std::to_string(first_column(op));
+  };
+  std::set<std::string> known;
+  for (int i = 0; i < count; i++) {
+    const Op& op = net.ops[i];
+    if (p.part[i] != inside || op.compares() || !known.insert(p.moved(op)).second) continue;
+    const int x = first_column(op), to = x == 0 || x == size ? x + half : x + size - half + 1;
+    fprintf(f, "    const int %s = turn * ", p.moved(op).c_str() + 2);
+    if (op.kind == Op::load) {
+      fprintf(f, "ld.move(%d, %d);\n", x, to);
+      continue;
+    }
+    const auto from = list_of(op);
+    const auto other = std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
+      return l.column == in_group(to) && l.columns == from->columns;
+    });
+    fprintf(f, "sh.move(%d, %d, %d, %d);\n", from->word, op.b, other->word, to - in_group(to));
+  }
+  p.put = [&](int v) {
+    for (int i = 0; i < int(net.outputs.size()); i++)
+      if (net.outputs[i] == v)
+        fprintf(f, "    right[%d][%d] = v%d;\n", i / net.tile_x, i % net.tile_x, v);
+  };
+  p.print(inside);
+  fprintf(f,
+          "    }\n#pragma unroll\n    for (int y = 0; y < kTileY; y++)\n#pragma unroll\n"
+          "      for (int x = 0; x < %d; x++) {\n        st(y, x, left[y][x]);\n"
+          "        st(y, x + %d, right[y][x]);\n      }\n",
+          half, half);
+}
+
+// Prints the network that sorts a group of columns. If there are four, the left and the right half
+// are two turns of a loop. For two, the loop would cost more than it saves.
+void print_columns(FILE* f, const vf::MedianNetwork& net, const std::vector<SharedList>& lists) {
+  NetworkPrinter p{f, net};
+  const int half = net.tile_x / 2, count = int(net.ops.size());
+  const bool loops = half > 1;
+  const auto list_of = [&](int output) {
+    return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
+      return output >= l.word && output < l.word + l.words;
+    });
+  };
+  const auto find = [&](int column, int columns) {
+    return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
+      return l.column == column && l.columns == columns;
+    });
+  };
+  enum { nowhere, inside, after };
+  const auto is_left = [&](int i) {
+    return list_of(i)->columns <= half && list_of(i)->column < half;
+  };
+  const std::vector<char> left = p.needed(is_left);
+  const std::vector<char> right =
+      p.needed([&](int i) { return list_of(i)->columns <= half && !is_left(i); });
+  for (int i = 0; i < count; i++)
+    p.part[i] = !loops ? after : left[i] ? inside : right[i] ? nowhere : after;
+  const auto mine = find(0, half), others = find(half, half);
+  const int words = mine->words;
+  p.moved = [&](const vf::MedianNetwork::Op&) { return loops ? ", turn" : ", 0"; };
+  p.put = [&](int v) {
+    for (int i = 0; i < int(net.outputs.size()); i++) {
+      if (net.outputs[i] != v) continue;
+      const auto from = list_of(i);
+      if (!loops || !is_left(i)) {
+        fprintf(f, "    st(%d, v%d, 0);\n", i, v);
+        continue;
+      }
+      fprintf(f, "    st(%d, v%d, turn * %d);\n", i, v,
+              find(from->column + half, from->columns)->word - from->word);
+      if (from == mine) fprintf(f, "    right[%d] = v%d;\n", i - from->word, v);
+    }
+  };
+  if (loops) {
+    fprintf(f,
+            "    w left[%d], right[%d] = {};\n#pragma unroll 1\n"
+            "    for (int turn = 0; turn < 2; turn++) {\n#pragma unroll\n"
+            "    for (int i = 0; i < %d; i++) left[i] = right[i];\n",
+            words, words, words);
+    p.print(inside);
+    fprintf(f, "    }\n");
+    p.name = [&](int v) {
+      for (int i = 0; i < words; i++) {
+        if (net.outputs[mine->word + i] == v) return "left[" + std::to_string(i) + "]";
+        if (net.outputs[others->word + i] == v) return "right[" + std::to_string(i) + "]";
+      }
+      return "v" + std::to_string(v);
+    };
+  }
+  p.print(after);
+}
+
 // Prints code for the minima and the maxima of the windows of a tile, from the lists of groups and
 // from the pixels of the rows that not all windows of the tile see.
-void print_extremes(FILE* f, const Config& c, const vf::MedianNetwork& columns) {
+void print_extremes(FILE* f, const Config& c, const std::vector<SharedList>& lists) {
   const int first_row = c.tile_y - 1;
-  const auto lists = shared_lists(columns, c.size - first_row);
   using Names = std::set<std::string>;
   const auto value = [](const char* name, int a, int b) {
     return std::string(name) + "(" + std::to_string(a) + ", " + std::to_string(b) + ")";
@@ -271,7 +422,9 @@ void print_kernel(FILE* f, const Config& c) {
           c.group     ? "where_shared"
           : has_other ? "where_not_shared"
                       : "everywhere");
+  std::vector<SharedList> lists;
   if (c.group) {
+    lists = shared_lists(shared.columns, c.size - c.tile_y + 1);
     int first = 0, last = 0;
     for (const Op& op : net.ops)
       if (op.kind == Op::shared) first = std::min(first, op.b), last = std::max(last, op.b);
@@ -280,21 +433,24 @@ void print_kernel(FILE* f, const Config& c) {
             "  template <int S, class Order, class Load, class Store>\n"
             "  static __device__ __forceinline__ void sort_columns(Order o, Load ld, Store st) {\n",
             first, last, int(shared.columns.outputs.size()));
-    print_network(f, shared.columns);
+    print_columns(f, shared.columns, lists);
     fprintf(f,
             "  }\n"
             "  template <class Order, class Load, class Shared>\n"
             "  static __device__ __forceinline__ void extremes(Order o, Load ld, Shared sh,\n"
             "                                                  w (&low)[kTileY][kTileX],\n"
             "                                                  w (&high)[kTileY][kTileX]) {\n");
-    print_extremes(f, c, shared.columns);
+    print_extremes(f, c, lists);
     fprintf(f, "  }\n");
   }
   fprintf(f,
           "  template <int S, class Order, class Load, class Store%s>\n"
           "  static __device__ __forceinline__ void run(Order o, Load ld, Store st%s) {\n",
           c.group ? ", class Shared" : "", c.group ? ", Shared sh" : "");
-  print_network(f, net);
+  if (c.group)
+    print_tile(f, net, c.group, lists);
+  else
+    print_network(f, net);
   fprintf(f,
           "  }\n};\n\n}  // namespace\n\n"
           "NetworkKernel %s() {\n"

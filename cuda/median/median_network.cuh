@@ -9,7 +9,8 @@
 //
 // From 9 x 9 on, threads share sorted columns if the device has enough shared memory. They sort and
 // merge groups of columns, leave the lists in shared memory, and continue with the lists that their
-// tiles need.
+// tiles need. A block may have more threads than tiles, so that each thread sorts one group. The
+// left and the right half of a tile are two turns of a loop, so that there is less code to fetch.
 //
 // Traffic: a block stages its input once in shared memory as such registers. Each pixel is read
 // about (1 + (Size - 1) / width) (1 + (Size - 1) / height) times through L2, and written once.
@@ -159,12 +160,17 @@ struct NetworkTile {
   static constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
   static constexpr int kWords = kStageX / kVector, kStageWords = kStageY * kWords;
   static constexpr int kLoads = (kStageWords + kThreads - 1) / kThreads;  // per thread
-  using Stage = uint32_t[kStages][kStageY][kTileX * Q];
+  static constexpr int kPitch = kTileX * Q;
+  using Stage = uint32_t[kStages][kStageY][kPitch];
 
   static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
   // Returns the place of a pixel of a tile's footprint from the tile's row and column on.
   static __device__ __forceinline__ int place(int y, int x) {
-    return y * kTileX * Q + column(x + kLeft - kRadius);
+    return y * kPitch + column(x + kLeft - kRadius);
+  }
+  // Selects the two channels of a pass if words of the stage hold whole pixels.
+  static __device__ __forceinline__ uint32_t two_of(uint32_t v, int pass) {
+    return kRgba && kShares ? __byte_perm(v, 0, pass ? 0x4342 : 0x4140) : v;
   }
 
   static __device__ __forceinline__ uint32_t load_word(const uint8_t* p) {
@@ -452,6 +458,32 @@ struct NetworkLists {
   }
 };
 
+// Reads the pixels of a tile's footprint. move() is the distance from a column to another, by which
+// a turn of a loop shifts its reads.
+template <class Tile>
+struct FootprintPixels {
+  const uint32_t* first;
+  int pass;
+  __device__ __forceinline__ uint32_t operator()(int y, int x, int moved = 0) const {
+    return Tile::two_of(first[Tile::place(y, x) + moved], pass);
+  }
+  static __device__ __forceinline__ int move(int x, int to) {
+    return Tile::place(0, to) - Tile::place(0, x);
+  }
+};
+
+// Reads the lists of groups. move() is the distance from a word to another of another group.
+template <class Lists>
+struct GroupLists {
+  const uint32_t* first;
+  __device__ __forceinline__ uint32_t operator()(int word, int x, int moved = 0) const {
+    return first[Lists::at(word, x) + moved];
+  }
+  static __device__ __forceinline__ int move(int word, int x, int to_word, int to_x) {
+    return Lists::at(to_word, to_x) - Lists::at(word, x);
+  }
+};
+
 // Holds the minima and the maxima of windows one below the other.
 template <int kN>
 struct WindowExtremes {
@@ -580,7 +612,7 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
   constexpr bool kPairable = (F == Format::u8 || F == Format::u16) && !kIsLong<Net>;
   using PairTile = NetworkTile<F, Net, BlockX, BlockY, Threads, kPairable>;
   constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
-  constexpr bool kSorters = Threads > BlockX * BlockY;  // threads that only sort columns
+  constexpr bool kSorters = Threads > BlockX * BlockY;  // some threads only sort columns
   VF_DYNAMIC_SHARED(16, uint32_t, shared);
   auto& stage = *reinterpret_cast<typename Tile::Stage*>(shared);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
@@ -611,11 +643,6 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
   Order order;
   order.one = a.one;
   const bool whole = a.vectors && out_x + kTileX <= a.width;
-  constexpr int kPitch = kTileX * Tile::Q, kFootprint = Tile::kLeft - Tile::kRadius;
-  // Selects the two channels of a pass if words hold whole pixels.
-  const auto two_of = [](uint32_t v, int pass) {
-    return kRgba && kShares ? __byte_perm(v, 0, pass ? 0x4342 : 0x4140) : v;
-  };
   uint32_t out[kTileY][kTileX];
 #pragma unroll 1
   for (int pass = 0; pass < Tile::kPasses; pass++) {
@@ -629,10 +656,7 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
         out[y][x] = v;
       }
     };
-    const uint32_t* from = &stage[kShares ? 0 : pass][ty * kTileY][tx];
-    const auto load = [&](int y, int x) {
-      return two_of(from[y * kPitch + Tile::column(x + kFootprint)], pass);
-    };
+    const FootprintPixels<Tile> load{&stage[kShares ? 0 : pass][ty * kTileY][tx], pass};
     if constexpr (kShares) {
       using Lists = NetworkLists<Net, BlockX, BlockY>;
       constexpr int kGroup = Lists::kGroup;
@@ -644,18 +668,20 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
         const uint32_t* column[kGroup];
 #pragma unroll
         for (int x = 0; x < kGroup; x++)
-          column[x] = &stage[0][gy * kTileY]
-                            [Tile::column(kFootprint + Net::kFirstGroup + group * kGroup + x)];
+          column[x] = &stage[0][gy * kTileY][Tile::place(0, Net::kFirstGroup + group * kGroup + x)];
         uint32_t* to = lists + gy * Lists::kAcross + Lists::place(group);
         Net::template sort_columns<Share>(
-            order, [&](int y, int x) { return two_of(column[x][y * kPitch], pass); },
-            [&](int word, uint32_t v) { to[word * Lists::kGroups] = v; });
+            order,
+            [&](int y, int x, int turn) {
+              const uint32_t* from = turn ? column[x + kGroup / 2] : column[x];
+              return Tile::two_of(from[y * Tile::kPitch], pass);
+            },
+            [&](int word, uint32_t v, int moved) { to[(word + moved) * Lists::kGroups] = v; });
       }
       __syncthreads();
       if (kSorters && ty >= BlockY) continue;
-      const uint32_t* mine = lists + ty * Lists::kAcross + tx;
       Net::template run<Share>(order, load, store,
-                               [&](int word, int x) { return mine[Lists::at(word, x)]; });
+                               GroupLists<Lists>{lists + ty * Lists::kAcross + tx});
     } else {
       Net::template run<Share>(order, load, store);
     }

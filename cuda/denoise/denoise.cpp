@@ -72,14 +72,14 @@ class CudaDenoise final : public DenoisePlan {
       samples += size_t(d_.pitch[c]) * rows_ * t.per_block_y[c];
     }
     state_samples_ = samples;
-    VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &state_));
+    VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(uint16_t), &state_));
     d_.tiles_x = blocks_of(t.blocks_x, kTile);
     d_.patches_x = motion_blocks(t.width);
     d_.patches_y = motion_blocks(t.height);
     const size_t patches = size_t(d_.patches_x) * size_t(d_.patches_y);
     const int jobs = t.params.look_ahead ? 2 : 1;
     VF_TRY(cuda_.allocate(Memory::device, sizeof(MotionVector) * patches * jobs, &fields_));
-    VF_TRY(cuda_.allocate(Memory::device, patches * jobs, &motions_));
+    VF_TRY(cuda_.allocate(Memory::device, 4 * sizeof(DenoisePiece) * patches * jobs, &pieces_));
     MotionParams params;
     params.width = t.width;
     params.height = t.height;
@@ -90,7 +90,7 @@ class CudaDenoise final : public DenoisePlan {
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
     VF_TRY(cuda_.allocate(Memory::device, kHistograms * sizeof(DenoiseHistograms), &histograms_));
     if (t.params.look_ahead) {
-      VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &later_state_));
+      VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(uint16_t), &later_state_));
       VF_CUDA(cudaMemsetAsync(later_state_.data(), 0, later_state_.size(), cuda_.cuda_stream()));
     }
     VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
@@ -138,7 +138,6 @@ class CudaDenoise final : public DenoisePlan {
     };
     set(turn, &job->current);
     set(1 - turn, &job->previous);
-    job->to_moved = (long long)state_samples_ * (1 + turn);
   }
 
   void set_frame(const Image& frame, DenoiseJob* job) const {
@@ -257,7 +256,7 @@ class CudaDenoise final : public DenoisePlan {
     d_.level = level_.as<float>();
     if (fresh_) {
       // Kernels also read the padding of the state, so it is cleared too.
-      for (const Allocation* memory : {&state_, &motions_, &cells_, &models_, &histograms_})
+      for (const Allocation* memory : {&state_, &pieces_, &cells_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
       VF_TRY(start_state(job, bytes));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
@@ -278,7 +277,7 @@ class CudaDenoise final : public DenoisePlan {
     const size_t patches = size_t(d_.patches_x) * size_t(d_.patches_y);
     DenoiseJob job;
     job.field = fields_.as<MotionVector>() + patches * i;
-    job.motions = motions_.as<uint8_t>() + patches * i;
+    job.pieces = pieces_.as<DenoisePiece>() + 4 * patches * i;
     return job;
   }
 
@@ -425,12 +424,12 @@ class CudaDenoise final : public DenoisePlan {
   CudaQueue& cuda_;
   DenoiseTask task_;
   Denoise d_;
-  size_t state_samples_ = 0;  // samples in one of the three sets
+  size_t state_samples_ = 0;  // samples in one of the two sets
   int rows_ = 0;              // rows of blocks in a set
   int turn_ = 0;
   bool fresh_ = true;
   std::unique_ptr<MotionPlan> motion_;
-  Allocation state_, later_state_, fields_, motions_, cells_, models_, histograms_, level_;
+  Allocation state_, later_state_, fields_, pieces_, cells_, models_, histograms_, level_;
 };
 
 }  // namespace

@@ -28,6 +28,15 @@ struct DenoiseState {
 constexpr int kHistograms = 4;
 struct alignas(16) DenoiseHistograms : denoise::Histograms {};
 
+// Says how a piece of the state is read, for denoise_update: at the vector (x, y), in eighths of a
+// pixel, with what is added to luma and to p. kDenoiseRestless in `more_p` tells that the patch is
+// restless.
+struct alignas(8) DenoisePiece {
+  int16_t x, y, brighter;
+  uint16_t more_p;
+};
+constexpr int kDenoiseRestless = 0x8000;
+
 // A frame, and the state that it is added to.
 struct DenoiseJob {
   DenoiseView from[3];
@@ -35,10 +44,8 @@ struct DenoiseJob {
   // The last job of the later frames has the state of the frames before here. The new state is
   // merged with it.
   DenoiseState before;
-  // Offset in samples from `previous` to its compensated copy, which has only patches that change.
-  long long to_moved = 0;
   MotionVector* field = nullptr;  // where each patch was in the previous state
-  uint8_t* motions = nullptr;     // for each patch: kDenoiseChanges, kDenoiseRestless
+  DenoisePiece* pieces = nullptr;  // two by two for each patch
   uint32_t* cells = nullptr;      // the sum of samples of each cell of luma, in the previous frame
   DenoiseHistograms* histograms = nullptr;  // null if the frame does not count for the model
   // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
@@ -93,10 +100,9 @@ constexpr int kOutputWarps = 4;  // warps per thread block of denoise_output
 // filters kDenoisePairColumns samples of each.
 constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
 constexpr int kDenoiseBorder = 8;  // samples; a multiple of 8 keeps rows aligned
-constexpr uint8_t kDenoiseChanges = 1, kDenoiseRestless = 2;
 constexpr int kDenoiseLearners = 3;  // thread blocks of denoise_output that make a model
 
-// Decides on the patches before pass 1, and compensates the state of those that change.
+// Decides for pass 1 how the pieces of the state are read.
 DenoiseKernel denoise_motion(int bytes, bool rgb);
 constexpr int kMotionTiles = 4;  // tiles per thread block of denoise_motion
 constexpr int kMotionThreads = 64 * kMotionTiles;

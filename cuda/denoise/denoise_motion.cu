@@ -141,132 +141,9 @@ __device__ __forceinline__ Won across(const Won& w, int lanes) {
           w.patches + __shfl_xor_sync(~0u, w.patches, lanes)};
 }
 
-// Holds the taps of each eighth, as four bytes. A thread block makes them once.
-using PackedTaps = int[kEighths];
-__device__ __forceinline__ int packed(const Taps& t) {
-  return int(uint32_t(t.w[0] & 0xff) | uint32_t(t.w[1] & 0xff) << 8 |
-             uint32_t(t.w[2] & 0xff) << 16 | uint32_t(t.w[3]) << 24);
-}
-// Interpolates between four samples, of which a word holds two each.
-__device__ __forceinline__ int interpolate_pairs(int taps, uint32_t first, uint32_t second,
-                                                 int top) {
-  const int sum = dp2a_hi(second, taps, dp2a_lo(first, taps, kTapOne / 2));
-  return clamp_to(sum >> 6, top);
-}
-
-// Compensates a piece of a component, which begins at sample (x, y) and has kWide x kHigh samples.
-// The state has room for whole tiles.
-template <int kWide, int kHigh>
-__device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y, bool moves,
-                                             const PieceVector& v, int brighter,
-                                             const PackedTaps& taps) {
-  const uint16_t* from = job_of(d).previous.color[c];
-  uint16_t* to = job_of(d).previous.color[c] + job_of(d).to_moved;
-  const int top = d.settings.top, pitch = d.pitch[c], row_bytes = 2 * pitch;
-  const auto write = [&](int row, const int(&out)[kWide]) {
-    if constexpr (kWide == 4)
-      state_at<uint2>(to, pitch, x, row) =
-          make_uint2(pair_of(out[0], out[1]), pair_of(out[2], out[3]));
-    else
-      state_at<uint32_t>(to, pitch, x, row) = pair_of(out[0], out[1]);
-  };
-  if (!moves) {
-#pragma unroll
-    for (int r = 0; r < kHigh; r++) {
-      int out[kWide];
-#pragma unroll
-      for (int i = 0; i < kWide; i++)
-        out[i] = int(brightened(from[(y + r) * pitch + x + i], brighter, top));
-      write(y + r, out);
-    }
-    return;
-  }
-  const int ex = eighths_of(v.x, d.per_x[c]), ey = eighths_of(v.y, d.per_y[c]);
-  const int tx = taps[ex & (kEighths - 1)], ty = taps[ey & (kEighths - 1)];
-  // Rows are the same everywhere behind their ends, so kWide + 3 samples from a place near an end
-  // are those of any place beyond it. The row is read in words of two samples.
-  constexpr int kWords = (kWide + 5) / 2;
-  static_assert(kWide + 2 <= kDenoiseBorder);
-  const int left = min(max(x + (ex >> 3) - 1, -(kWide + 2)), d.width[c] - 1);
-  const int first = left & ~1, behind = 16 * (left & 1);
-  const int upper = y + (ey >> 3) - 1, last = d.height[c] - 1;
-  const auto* column = reinterpret_cast<const char*>(from + first);
-  int line[kWide] = {};
-  uint32_t lines[3][kWide];  // pairs of a line and the one below it
-#pragma unroll
-  for (int r = 0; r < kHigh + 3; r++) {
-    const auto* row = reinterpret_cast<const uint32_t*>(
-        column + (long long)min(max(upper + r, 0), last) * row_bytes);
-    uint32_t in[kWords];
-#pragma unroll
-    for (int i = 0; i < kWords; i++) in[i] = __ldg(row + i);
-    // pairs[i] has samples i and i + 1.
-    uint32_t pairs[kWide + 2];
-#pragma unroll
-    for (int i = 0; i < kWide + 2; i += 2)
-      pairs[i] = __funnelshift_r(in[i / 2], in[i / 2 + 1], behind);
-#pragma unroll
-    for (int i = 1; i < kWide + 2; i += 2)
-      pairs[i] = i + 1 < kWide + 2 ? __funnelshift_r(pairs[i - 1], pairs[i + 1], 16)
-                                   : __funnelshift_r(pairs[i - 1], in[kWords - 1] >> behind, 16);
-#pragma unroll
-    for (int i = 0; i < kWide; i++) {
-      const int above = line[i];
-      line[i] = interpolate_pairs(tx, pairs[i], pairs[i + 2], top);
-      if (r > 0) lines[(r - 1) % 3][i] = pair_of(above, line[i]);
-    }
-    if (r < 3) continue;
-    int out[kWide];
-#pragma unroll
-    for (int i = 0; i < kWide; i++)
-      out[i] = interpolate_pairs(ty, lines[(r - 3) % 3][i], lines[(r - 1) % 3][i], top);
-    write(y + r - 3, out);
-  }
-}
-
-// Compensates all components of the piece that begins at block (bx, by).
-__device__ __forceinline__ void move_piece(const Denoise& d, int bx, int by, const PatchMotion& m,
-                                           const PackedTaps& taps) {
-  const bool is_moved = moves(m);
-  PieceVector v = {0, 0};
-  if (is_moved) {
-    const int i = bx / kPatch, j = by / kPatch;
-    const int dx = bx % kPatch ? 1 : -1, dy = by % kPatch ? 1 : -1;
-    v = piece_vector(field_at(d, i, j), field_at(d, i + dx, j), field_at(d, i, j + dy),
-                     field_at(d, i + dx, j + dy));
-  }
-  move_samples<4, 4>(d, 0, 2 * bx, 2 * by, is_moved, v, m.brighter, taps);
-  const int x = d.per_x[1] * bx, y = d.per_y[1] * by;
-#pragma unroll 1
-  for (int c = 1; c < d.colors; c++) {
-    if (d.per_x[1] == 1 && d.per_y[1] == 1)
-      move_samples<2, 2>(d, c, x, y, is_moved, v, 0, taps);
-    else if (d.per_x[1] == 1)
-      move_samples<2, 4>(d, c, x, y, is_moved, v, 0, taps);
-    else if (d.per_y[1] == 1)
-      move_samples<4, 2>(d, c, x, y, is_moved, v, 0, taps);
-    else
-      move_samples<4, 4>(d, c, x, y, is_moved, v, 0, taps);
-  }
-  const int dx = blocks_of_vector(v.x), dy = blocks_of_vector(v.y);
-#pragma unroll
-  for (int r = 0; r < kPiece; r++) {
-    const int row = min(max(by + r + dy, 0), d.blocks_y - 1);
-    int p[kPiece];
-#pragma unroll
-    for (int k = 0; k < kPiece; k++) {
-      const int column = min(max(bx + k + dx, 0), d.blocks_x - 1);
-      const uint32_t block = state_at<const uint16_t>(job_of(d).previous.p, d.pitch_p, column, row);
-      p[k] = is_moved ? moved_block(block, m.more_p) : int(block);
-    }
-    state_at<uint32_t>(job_of(d).previous.p + job_of(d).to_moved, d.pitch_p, bx, by + r) =
-        pair_of(p[0], p[1]);
-  }
-}
-
 template <int kBytes, bool kRgb>
 __global__ __launch_bounds__(kThreads,
-                             1024 / kThreads) void compensate(const __grid_constant__ Denoise d) {
+                             1024 / kThreads) void decide(const __grid_constant__ Denoise d) {
   constexpr int kPatches = kTile / kPatch;  // of a tile, either way
   static_assert(kPatch == kEach && kAcross == kPatches);
   static_assert(kTileThreads == 4 * kPatches * kPatches, "a piece per thread");
@@ -274,8 +151,6 @@ __global__ __launch_bounds__(kThreads,
   VF_SHARED(Sums[kMotionTiles][kTileWarps], light);
   VF_SHARED(PatchMotion[kMotionTiles][kPatches][kPatches], found);
   VF_SHARED(int[kMotionTiles], brighter);
-  VF_SHARED(PackedTaps, taps);
-  if (threadIdx.x < kEighths) taps[threadIdx.x] = packed(taps_of(int(threadIdx.x)));
   const int tile = threadIdx.x / kTileThreads, thread = threadIdx.x % kTileThreads;
   const int tile_x = blockIdx.x * kMotionTiles + tile;
   // Threads behind the last tile repeat its work, but write nothing.
@@ -338,21 +213,27 @@ __global__ __launch_bounds__(kThreads,
   if (tile_x >= d.tiles_x) return;
   // A row of threads takes a row of pieces.
   const int piece_x = thread % (2 * kPatches), piece_y = thread / (2 * kPatches);
-  PatchMotion change = found[tile][piece_y / 2][piece_x / 2];
-  if (!moves(change)) change.brighter = int16_t(brighter[tile]);
-  const int to_x = bx0 + kPiece * piece_x, to_y = by0 + kPiece * piece_y;
-  if (to_x >= d.blocks_x || to_y >= d.blocks_y) return;
-  if (piece_x % 2 == 0 && piece_y % 2 == 0)
-    job_of(d).motions[to_y / kPatch * d.patches_x + to_x / kPatch] =
-        uint8_t((changes(change) ? kDenoiseChanges : 0) | (change.restless ? kDenoiseRestless : 0));
-  if (changes(change)) move_piece(d, to_x, to_y, change, taps);
+  const PatchMotion change = found[tile][piece_y / 2][piece_x / 2];
+  const int to_x = 2 * bx0 / kPatch + piece_x, to_y = 2 * by0 / kPatch + piece_y;
+  if (to_x >= 2 * d.patches_x || to_y >= 2 * d.patches_y) return;
+  PieceVector v = {0, 0};
+  if (moves(change)) {
+    const int x = to_x / 2, y = to_y / 2;
+    const int dx = to_x % 2 ? 1 : -1, dy = to_y % 2 ? 1 : -1;
+    v = piece_vector(field_at(d, x, y), field_at(d, x + dx, y), field_at(d, x, y + dy),
+                     field_at(d, x + dx, y + dy));
+  }
+  const int brighter_by = moves(change) ? 0 : brighter[tile];
+  const int more_p = change.more_p | (change.restless ? kDenoiseRestless : 0);
+  *reinterpret_cast<uint2*>(job_of(d).pieces + (to_y * (2 * d.patches_x) + to_x)) =
+      make_uint2(pair_of(v.x, v.y), pair_of(brighter_by, more_p));
 }
 
 }  // namespace
 
 DenoiseKernel denoise_motion(int bytes, bool rgb) {
-  if (rgb) return bytes == 2 ? compensate<2, true> : compensate<1, true>;
-  return bytes == 2 ? compensate<2, false> : compensate<1, false>;
+  if (rgb) return bytes == 2 ? decide<2, true> : decide<1, true>;
+  return bytes == 2 ? decide<2, false> : decide<1, false>;
 }
 
 }  // namespace vf::cuda

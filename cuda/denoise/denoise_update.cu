@@ -13,7 +13,7 @@
 // The latency of the loads limits the speed. Few rows per warp take few registers, so that many
 // warps run at once.
 #include "cuda/core/ptx.cuh"
-#include "cuda/denoise/denoise_blocks.cuh"
+#include "cuda/denoise/denoise_move.cuh"
 
 namespace vf::cuda {
 namespace {
@@ -22,77 +22,9 @@ using namespace vf::denoise;
 
 constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
 constexpr int kThreads = 32 * kDenoiseWarps;
-static_assert(kPatch % kRows == 0, "a lane's blocks lie in one patch");
+static_assert(kPiece == kRows, "a lane has a piece");
 // A cell of the statistics is 4 blocks high, so several warps have parts of it.
 constexpr int kParts = 4 / kRows;
-
-// Returns the flags of the patch of a block inside the frame.
-__device__ __forceinline__ uint32_t motion_at(const Denoise& d, int bx, int by) {
-  return job_of(d).motions[by / kPatch * d.patches_x + bx / kPatch];
-}
-template <int kX, int kY>
-__device__ __forceinline__ void read_state_block(const Denoise& d, long long at, int bx, int by,
-                                                 int block, Blocks<kX, kY>& out, uint32_t& p) {
-  bx = min(bx, d.blocks_x - 1);
-#pragma unroll
-  for (int r = 0; r < 2; r++)
-    out.luma[r][block] =
-        state_at<const uint32_t>(job_of(d).previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
-#pragma unroll
-  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
-#pragma unroll
-    for (int r = 0; r < kY; r++) {
-      if constexpr (kX == 2) {
-        out.chroma[c][r][block] = state_at<const uint32_t>(job_of(d).previous.color[1 + c] + at,
-                                                           d.pitch[1 + c], 2 * bx, kY * by + r);
-      } else {
-        const uint32_t v = state_at<const uint16_t>(job_of(d).previous.color[1 + c] + at,
-                                                    d.pitch[1 + c], bx, kY * by + r);
-        out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
-      }
-    }
-  const uint32_t v = state_at<const uint16_t>(job_of(d).previous.p + at, d.pitch_p, bx, by);
-  p = block ? (p & 0xffff) | v << 16 : v;
-}
-
-// Reads both blocks. They lie inside the frame, and their rows are aligned.
-template <int kX, int kY>
-__device__ __forceinline__ void read_state(const Denoise& d, long long at, int bx, int by,
-                                           Blocks<kX, kY>& out, uint32_t& p) {
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    const uint2 v =
-        state_at<const uint2>(job_of(d).previous.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
-    out.luma[r][0] = v.x;
-    out.luma[r][1] = v.y;
-  }
-#pragma unroll
-  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
-#pragma unroll
-    for (int r = 0; r < kY; r++) {
-      if constexpr (kX == 2) {
-        const uint2 v = state_at<const uint2>(job_of(d).previous.color[1 + c] + at, d.pitch[1 + c],
-                                              2 * bx, kY * by + r);
-        out.chroma[c][r][0] = v.x;
-        out.chroma[c][r][1] = v.y;
-      } else {
-        out.chroma[c][r][0] = state_at<const uint32_t>(job_of(d).previous.color[1 + c] + at,
-                                                       d.pitch[1 + c], bx, kY * by + r);
-      }
-    }
-  p = state_at<const uint32_t>(job_of(d).previous.p + at, d.pitch_p, bx, by);
-}
-
-// Reads the luma of a row of the state.
-__device__ __forceinline__ void read_luma(const Denoise& d, long long at, int bx, int by,
-                                          Blocks<0, 0>& out) {
-#pragma unroll
-  for (int r = 0; r < 2; r++)
-#pragma unroll
-    for (int k = 0; k < 2; k++)
-      out.luma[r][k] = state_at<const uint32_t>(job_of(d).previous.color[0] + at, d.pitch[0],
-                                                2 * min(bx + k, d.blocks_x - 1), 2 * by + r);
-}
 
 // Holds the sums of a block's differences, and of the squares of the halves of these differences.
 struct Sums {
@@ -142,12 +74,10 @@ constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 // Holds all that a thread reads.
 template <int kX, int kY>
 struct Input {
-  // These are two blocks of each row of the warp. They lie in one patch of motion.
-  Blocks<kX, kY> x[kRows], t[kRows];
+  Blocks<kX, kY> x[kRows], t[kRows];  // a piece
   uint32_t p[kRows];
   // This is a block of the ring round the thread block's tile, or the nearest one in the frame.
-  Blocks<kX, kY> ring_x, ring_t;
-  uint32_t ring_p = 0;
+  Blocks<kX, kY> ring_x;
 };
 
 // Tells whether all columns of the thread block's tile are in the frame.
@@ -182,28 +112,6 @@ __device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int
   for (int r = 0; r < kRows; r++) {
     read_block<kBytes, kX, kY, kRgb>(d, bx, by + r, 0, in.x[r]);
     read_block<kBytes, kX, kY, kRgb>(d, bx + 1, by + r, 1, in.x[r]);
-  }
-}
-
-// Reads the rows of the state. `at` is 0, or the offset of the compensated samples.
-template <int kX, int kY>
-__device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
-                                          Input<kX, kY>& in) {
-  if (is_inside(d, bx)) {
-#pragma unroll
-    for (int r = 0; r < kRows; r++)
-      read_state(d, at, bx, min(by + r, d.blocks_y - 1), in.t[r], in.p[r]);
-    return;
-  }
-#pragma unroll
-  for (int r = 0; r < kRows; r++) {
-    const int row = min(by + r, d.blocks_y - 1);
-    if (bx + 1 < d.blocks_x) {
-      read_state(d, at, bx, row, in.t[r], in.p[r]);
-    } else {
-      read_state_block(d, at, bx, row, 0, in.t[r], in.p[r]);
-      read_state_block(d, at, bx + 1, row, 1, in.t[r], in.p[r]);
-    }
   }
 }
 
@@ -296,7 +204,6 @@ __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) 
   static_assert(kLuma + kChroma + kTileY <= kThreads);
   const bool first = bx0 == 0, last = bx0 + kTileX >= d.blocks_x;
   if (!first && !last) return;
-  __syncthreads();
   const DenoiseState& to = job_of(d).current;
   uint16_t* plane = to.color[0];
   int row = int(threadIdx.x), per_block = 2, pitch = d.pitch[0], width = d.width[0];
@@ -415,7 +322,10 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   constexpr int colors = 1 + Chroma<kX, kY>::colors;
   VF_SHARED_ALIGNED(16, float2[kTileY + 2][kTileX + 4], tests);
   VF_SHARED(float4[kLevels], factors);
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  VF_SHARED(PackedTaps, taps);
+  // The means of the last row of blocks of the warps that have the upper part of a cell.
+  VF_SHARED(uint2[kDenoiseWarps / kParts][32], upper);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, part = warp % kParts;
   const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
@@ -423,21 +333,17 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
     reinterpret_cast<float*>(&factors[level])[c] =
         motion_factor(d.model->noise[c], d.settings, c, level);
+  } else if (threadIdx.x >= kThreads - kEighths) {
+    const int eighths = int(threadIdx.x) - (kThreads - kEighths);
+    taps[eighths] = packed(taps_of(eighths));
   }
-  wait_for_previous();
-  const uint32_t motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
-  const uint32_t ring_motion = motion_at(d, ring.x, ring.y);
-  const auto offset = [&](uint32_t flags) {
-    return flags & kDenoiseChanges ? job_of(d).to_moved : 0;
-  };
-  read_state_block(d, offset(ring_motion), ring.x, ring.y, 0, in.ring_t, in.ring_p);
-  read_rows<kX, kY>(d, offset(motion), bx, by, in);
-  // Texture needs the row above, too, if it lies in the same cell.
-  const int part = warp % kParts;
-  Blocks<0, 0> upper = {};
-  const bool counts = job_of(d).histograms != nullptr;
-  if (counts && part > 0) read_luma(d, offset(motion), bx, min(by, d.blocks_y) - 1, upper);
   __syncthreads();
+  wait_for_previous();
+  const bool counts = job_of(d).histograms != nullptr;
+  // Lanes behind the frame read its last pieces.
+  const int piece_x = min(bx, (d.blocks_x - 1) & ~1), piece_y = min(by, (d.blocks_y - 1) & ~1);
+  const DenoisePiece piece = piece_at(d, piece_x, piece_y);
+  const DenoisePiece ring_piece = piece_at(d, ring.x, ring.y);
 
   // Squares the sums of a block and multiplies them by w.
   const auto squares_of = [&](const Sums& s, float w, float(&square)[3]) {
@@ -451,17 +357,39 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     return v;
   };
   if (threadIdx.x < kRing) {
+    Blocks<kX, kY> ring_t[1];
+    uint32_t ring_p[1];
+    read_moved(d, ring_piece, ring.x, ring.y, taps, ring_t, ring_p);
     float square[3];
-    squares_of(differences(in.ring_x, in.ring_t, 0), remaining(p_of(in.ring_p)), square);
-    tests[ring.row + 1][ring.column + 1] = test(square, luma_level(in.ring_p));
+    squares_of(differences(in.ring_x, ring_t[0], 0), remaining(p_of(ring_p[0])), square);
+    tests[ring.row + 1][ring.column + 1] = test(square, luma_level(ring_p[0] & 0xffff));
   }
+  read_moved(d, piece, piece_x, piece_y, taps, in.t, in.p);
+  // A block at the frame's edge also stands for those behind it. These have no test of their own.
+  const bool at_edge = bx0 + kTileX > d.blocks_x || by0 + kTileY > d.blocks_y;
+  const auto keep_test = [&](int r, int k, const float2& v) {
+    float2* to = &tests[kRows * warp + r + 1][2 * lane + k + 1];
+    if (!at_edge) {
+      *to = v;
+      return;
+    }
+    const int right = d.blocks_x - 1 - (bx + k), below = d.blocks_y - 1 - (by + r);
+    if (right < 0 || below < 0) return;
+    const int columns = right == 0 && 2 * lane + k + 1 < kTileX ? 1 : 0;
+    const int rows = below == 0 && kRows * warp + r + 1 < kTileY ? 1 : 0;
+    for (int j = 0; j <= rows; j++)
+      for (int i = 0; i <= columns; i++) to[j * (kTileX + 4) + i] = v;
+  };
+  const auto squares_between = [](const uint2& a, const uint2& b) {
+    return (a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y);
+  };
   uint32_t luma = 0, texture = 0, samples = 0;
   int sum[3] = {}, ps = 0;
-  int above[2] = {block_luma(upper.luma_sum(0)), block_luma(upper.luma_sum(1))};
+  uint2 above = {}, first = {};
   uint32_t squares[3] = {}, squared_sums[3] = {};
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    int now[2];
+    uint2 now;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
       const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
@@ -469,7 +397,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
       const float w = remaining(p_of(block));
       float square[3];
       squares_of(s, w, square);
-      tests[kRows * warp + r + 1][2 * lane + k + 1] = test(square, luma_level(block));
+      keep_test(r, k, test(square, luma_level(block)));
       if (!counts) continue;
       ps += p_of(block);
 #pragma unroll
@@ -481,22 +409,20 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
                           ? normalised_square_bits(squares_of_halves(s.squares[c]) * w)
                           : of_sum;
       }
-      now[k] = block_luma(t[r].luma_sum(k));
-      luma += uint32_t(now[k]);
+      const auto mean = uint32_t(block_luma(t[r].luma_sum(k)));
+      (k ? now.y : now.x) = mean;
+      luma += mean;
       samples += uint32_t(x[r].luma_sum(k));
     }
     if (!counts) continue;
     // Differences stay within a cell. A cell is four blocks wide, which two lanes hold.
-    const int right = __shfl_down_sync(~0u, now[0], 1);
-    const int d0 = now[1] - now[0], d1 = lane & 1 ? 0 : right - now[1];
-    texture += uint32_t(d0 * d0) + uint32_t(d1 * d1);
-    if (r > 0 || part > 0) {
-      const int v0 = now[0] - above[0], v1 = now[1] - above[1];
-      texture += uint32_t(v0 * v0) + uint32_t(v1 * v1);
-    }
-    above[0] = now[0];
-    above[1] = now[1];
+    const uint32_t right = __shfl_down_sync(~0u, now.x, 1);
+    texture += squares_between({now.x, lane & 1 ? now.y : right}, {now.y, now.y});
+    if (r > 0) texture += squares_between(now, above);
+    if (r == 0) first = now;
+    above = now;
   }
+  if (counts && part + 1 < kParts) upper[warp / kParts][lane] = above;
   // Two lanes together have the sums of a cell in the warp's rows.
   const auto across = [](uint32_t v) { return v + __shfl_xor_sync(~0u, v, 1); };
   const int cell = warp / kParts * (kTileX / 4) + lane / 2;
@@ -512,12 +438,16 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
       if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c] - 2 * kRows * kRoundedZero);
     }
     keep(3 * colors, luma);
-    keep(3 * colors + 1, texture);
     keep(3 * colors + 2, uint32_t(ps));
     keep(3 * colors + 3, samples);
   }
 
   __syncthreads();
+  if (counts) {
+    // The lower part of a cell also has the differences from the row above it.
+    if (part > 0) texture += squares_between(first, upper[warp / kParts][lane]);
+    keep(3 * colors + 1, texture);
+  }
   const auto row_sums = [&](int row, float2* left, float2* right) {
     const float4* v = reinterpret_cast<const float4*>(&tests[row][2 * lane]);
     const float4 a = v[0], b = v[1];
@@ -534,7 +464,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
 #pragma unroll
     for (int k = 0; k < 2; k++)
       gain[r][k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                           p_of(k ? p[r] >> 16 : p[r]), (motion & kDenoiseRestless) != 0,
+                           p_of(k ? p[r] >> 16 : p[r]), (piece.more_p & kDenoiseRestless) != 0,
                            d.settings.least_gain);
   }
 }
@@ -582,7 +512,7 @@ __global__ __launch_bounds__(kThreads,
   for (int r = 0; r < kRows; r++)
     if (bx < d.blocks_x && by + r < d.blocks_y) write_row(d, bx, by + r, in.x[r], in.t[r], gain[r]);
 
-  // The sums are complete since the barrier.
+  __syncthreads();
   if (counts) count_cells<kX, kY>(d, bx0, by0, before, noise, sums);
   repeat_ends<kX, kY>(d, bx0, by0);
 }

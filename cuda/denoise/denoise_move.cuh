@@ -11,12 +11,31 @@ __device__ __forceinline__ int packed(const denoise::Taps& t) {
   return int(uint32_t(t.w[0] & 0xff) | uint32_t(t.w[1] & 0xff) << 8 |
              uint32_t(t.w[2] & 0xff) << 16 | uint32_t(t.w[3]) << 24);
 }
-// Interpolates between four samples, of which a word holds two each.
-__device__ __forceinline__ int interpolate_pairs(int taps, uint32_t first, uint32_t second,
-                                                 int top) {
-  const int sum = dp2a_hi(second, taps, dp2a_lo(first, taps, denoise::kTapOne / 2));
+// Returns a sample from its sum of four samples times their taps.
+__device__ __forceinline__ int interpolated(int sum, int top) {
   return clamp_to(sum >> 6, top);
 }
+
+// Interpolates along a row, whose first sample is the first or the second one of a word. The taps
+// lie where their samples do, so that no sample needs a shift: `even` and `even_last` for the first
+// sample in a word, `odd` and `odd_last` for the second one. A fifth tap is 0.
+struct RowTaps {
+  int even, even_last, odd, odd_last;
+  __device__ __forceinline__ RowTaps(uint32_t taps, bool is_second) {
+    const uint32_t by = is_second ? 8 : 0, first = taps << by;
+    const uint32_t last = __funnelshift_l(taps, 0, by);
+    even = int(first);
+    even_last = int(last);
+    odd = int(first << 8);
+    odd_last = int(__funnelshift_l(first, last, 8));
+  }
+  template <int kWords>
+  __device__ __forceinline__ int at(int i, const uint32_t (&in)[kWords], int top) const {
+    const int a = i % 2 ? odd : even, b = i % 2 ? odd_last : even_last;
+    const int sum = dp2a_hi(in[i / 2 + 1], a, dp2a_lo(in[i / 2], a, denoise::kTapOne / 2));
+    return interpolated(dp2a_lo(in[i / 2 + 2], b, sum), top);
+  }
+};
 
 // Returns the piece of a block inside the frame.
 __device__ __forceinline__ DenoisePiece piece_at(const Denoise& d, int bx, int by) {
@@ -32,15 +51,15 @@ template <int kWide, int kHigh, class Write>
 __device__ __forceinline__ void move_samples(const uint16_t* plane, int pitch, int width,
                                              int height, int x, int y, int ex, int ey, int top,
                                              const PackedTaps& taps, Write&& write) {
-  const int tx = taps[ex & (denoise::kEighths - 1)], ty = taps[ey & (denoise::kEighths - 1)];
   // Rows are the same everywhere behind their ends, so kWide + 3 samples from a place near an end
   // are those of any place beyond it. The row is read in words of two samples.
   constexpr int kWords = (kWide + 5) / 2;
   static_assert(kWide + 2 <= kDenoiseBorder);
   const int left = min(max(x + (ex >> 3) - 1, -(kWide + 2)), width - 1);
-  const int first = left & ~1, behind = 16 * (left & 1);
+  const RowTaps along(uint32_t(taps[ex & (denoise::kEighths - 1)]), left & 1);
+  const int down = taps[ey & (denoise::kEighths - 1)];
   const int upper = y + (ey >> 3) - 1, last = height - 1;
-  const auto* column = reinterpret_cast<const char*>(plane + first);
+  const auto* column = reinterpret_cast<const char*>(plane + (left & ~1));
   int line[kWide] = {};
   uint32_t lines[3][kWide];  // pairs of a line and the one below it
 #pragma unroll
@@ -50,26 +69,19 @@ __device__ __forceinline__ void move_samples(const uint16_t* plane, int pitch, i
     uint32_t in[kWords];
 #pragma unroll
     for (int i = 0; i < kWords; i++) in[i] = __ldg(row + i);
-    // pairs[i] has samples i and i + 1.
-    uint32_t pairs[kWide + 2];
-#pragma unroll
-    for (int i = 0; i < kWide + 2; i += 2)
-      pairs[i] = __funnelshift_r(in[i / 2], in[i / 2 + 1], behind);
-#pragma unroll
-    for (int i = 1; i < kWide + 2; i += 2)
-      pairs[i] = i + 1 < kWide + 2 ? __funnelshift_r(pairs[i - 1], pairs[i + 1], 16)
-                                   : __funnelshift_r(pairs[i - 1], in[kWords - 1] >> behind, 16);
 #pragma unroll
     for (int i = 0; i < kWide; i++) {
       const int above = line[i];
-      line[i] = interpolate_pairs(tx, pairs[i], pairs[i + 2], top);
+      line[i] = along.at(i, in, top);
       if (r > 0) lines[(r - 1) % 3][i] = pair_of(above, line[i]);
     }
     if (r < 3) continue;
     int out[kWide];
 #pragma unroll
     for (int i = 0; i < kWide; i++)
-      out[i] = interpolate_pairs(ty, lines[(r - 3) % 3][i], lines[(r - 1) % 3][i], top);
+      out[i] = interpolated(dp2a_hi(lines[(r - 1) % 3][i], down,
+                                    dp2a_lo(lines[(r - 3) % 3][i], down, denoise::kTapOne / 2)),
+                            top);
     write(r - 3, out);
   }
 }

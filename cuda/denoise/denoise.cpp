@@ -1,8 +1,9 @@
 // Plans the denoiser on the GPU. A frame takes these launches:
 //
 //   motion_read, motion_find_...   find where each patch was in the state (cuda/motion)
-//   denoise_motion                 decides on the vectors, and compensates the state
-//   denoise_update                 tests for motion, makes the new state and counts statistics
+//   denoise_motion                 decides where the pieces of the state are read
+//   denoise_update                 compensates the state, tests for motion, makes the new state and
+//                                  counts statistics
 //   denoise_output                 applies the spatial filter; three blocks make the next model
 //
 // Frames whose chroma is not of half the size need a launch of denoise_output per component, except
@@ -16,9 +17,9 @@
 // this frame to the state of the frames before: both jobs share them. The last denoise_update
 // merges the two states, and denoise_output filters the result.
 //
-// Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
-// take turns as well. A third set holds the compensated state. The host never waits: it reads the
-// noise level from pinned memory, where the GPU writes it.
+// Two sets of the state take turns, because other blocks still read the old one. Two models take
+// turns as well. The host never waits: it reads the noise level from pinned memory, where the GPU
+// writes it.
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -201,15 +202,15 @@ class CudaDenoise final : public DenoisePlan {
   // Filters Y, Co and Cg side by side, and makes RGB.
   Status filter_rgb(int bytes) {
     d_.wide[0] = copies_fourth();
-    d_.strips_x = blocks_of(d_.width[0], kDenoiseColumns);
-    // At 1080p all blocks run at once, six of them on each multiprocessor of an H200.
-    d_.strip = kStrip;
-    return start_output(denoise_output_rgb(bytes), d_.strips_x * strips_of(d_.height[0], d_.strip));
+    d_.component = 0;
+    d_.strips_x = blocks_of(d_.width[0], kDenoiseFewColumns);
+    // At 1080p all blocks run at once, four of them on each multiprocessor of an H200.
+    d_.strip = int64_t(d_.width[0]) * d_.height[0] > 4000000 ? 24 : 20;
+    const int strips = d_.strips_x * strips_of(d_.height[0], d_.strip);
+    return start_output(denoise_output_rgb(bytes), blocks_of(strips, kOutputWarps));
   }
   // True if filter_rgb() also copies the fourth byte of each pixel.
-  bool copies_fourth() const {
-    return is_packed(d_.job[0].from) && is_packed(d_.to) && d_.to[0].width % 4 == 0;
-  }
+  bool copies_fourth() const { return is_packed(d_.job[0].from) && is_packed(d_.to); }
 
   // The first blocks of the first launch make the next model.
   Status start_output(DenoiseKernel kernel, int blocks) {
@@ -224,7 +225,7 @@ class CudaDenoise final : public DenoisePlan {
     d_.wide[0] = d_.to[0].step == 1 && is_wide(d_.to[0]);
     d_.wide[1] = is_pair(d_.to) ? is_wide_pair(d_.to) : is_wide_planes(d_.to);
     d_.strips_x = blocks_of(d_.width[0], kDenoiseColumns);
-    d_.chroma_strips_x = blocks_of(d_.width[1], kDenoisePairColumns);
+    d_.chroma_strips_x = blocks_of(d_.width[1], kDenoiseFewColumns);
     const bool large = int64_t(d_.width[0]) * d_.height[0] > 4000000;
     // At 1080p all blocks run at once, four of them on each multiprocessor of an H200.
     d_.strip = large ? 24 : 14;

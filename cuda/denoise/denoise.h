@@ -44,9 +44,9 @@ struct DenoiseJob {
   // The last job of the later frames has the state of the frames before here. The new state is
   // merged with it.
   DenoiseState before;
-  MotionVector* field = nullptr;  // where each patch was in the previous state
+  MotionVector* field = nullptr;   // where each patch was in the previous state
   DenoisePiece* pieces = nullptr;  // two by two for each patch
-  uint32_t* cells = nullptr;      // the sum of samples of each cell of luma, in the previous frame
+  uint32_t* cells = nullptr;       // the sum of samples of each cell of luma, in the previous frame
   DenoiseHistograms* histograms = nullptr;  // null if the frame does not count for the model
   // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
   // to four pixels.
@@ -96,10 +96,10 @@ constexpr int kDenoiseRows = 2;    // rows of blocks per warp of denoise_update
 constexpr int kDenoiseWarps = 8;   // warps per thread block of denoise_update
 constexpr int kDenoiseTileY = kDenoiseRows * kDenoiseWarps;
 constexpr int kOutputWarps = 4;  // warps per thread block of denoise_output
-// A warp of denoise_output filters a strip of so many samples across. With U and V side by side, it
-// filters kDenoisePairColumns samples of each.
-constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
-constexpr int kDenoiseBorder = 8;  // samples; a multiple of 8 keeps rows aligned
+// A warp of denoise_output filters a strip of so many samples across. With several components side
+// by side, it filters kDenoiseFewColumns samples of each.
+constexpr int kDenoiseColumns = 120, kDenoiseFewColumns = 56;
+constexpr int kDenoiseBorder = 8;    // samples; a multiple of 8 keeps rows aligned
 constexpr int kDenoiseLearners = 3;  // thread blocks of denoise_output that make a model
 
 // Decides for pass 1 how the pieces of the state are read.

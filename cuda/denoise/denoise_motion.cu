@@ -1,13 +1,11 @@
-// Compensates the denoiser's state for motion and light.
+// Decides how the denoiser's state is compensated for motion and light.
 //
 // Idea. Two warps take a tile of 16 x 16 blocks, and a lane takes 4 blocks of a row, so that four
 // lanes hold a patch. They add up the patch's differences from the state by shuffles, and decide on
 // its vector. The sums over the patches that do not move decide on the tile's light. Then each
-// thread compensates a piece, a quarter of a patch, if its patch changes.
-// Traffic: a luma sample of 8 bits takes 1 B in, 2 B of T and 0.5 B of p, and 3.5 B in and out more
-// where the patch changes.
-// Rows of a piece are read in words of two samples, and interpolated across two products at a time
-// (dp2a). Latency limits the speed where little moves, and instructions elsewhere.
+// thread writes how a piece, a quarter of a patch, is read.
+// Traffic: a luma sample of 8 bits takes 1 B in, 2 B of T and 0.5 B of p, and 0.5 B out.
+// Latency limits the speed.
 #include "cuda/core/ptx.cuh"
 #include "cuda/denoise/denoise_blocks.cuh"
 

@@ -40,8 +40,7 @@ struct RowTaps {
 // Returns the piece of a block inside the frame.
 __device__ __forceinline__ DenoisePiece piece_at(const Denoise& d, int bx, int by) {
   const auto v = *reinterpret_cast<const uint2*>(
-      job_of(d).pieces +
-      (by / denoise::kPiece * (2 * d.patches_x) + bx / denoise::kPiece));
+      job_of(d).pieces + (by / denoise::kPiece * (2 * d.patches_x) + bx / denoise::kPiece));
   return {int16_t(v.x), int16_t(v.x >> 16), int16_t(v.y), uint16_t(v.y >> 16)};
 }
 
@@ -110,8 +109,7 @@ __device__ __forceinline__ void read_still(const Denoise& d, int bx, int by,
       return state_at<const uint16_t>(plane, pitch, bx, row);
     };
 #pragma unroll
-    for (int j = 0; j < 2; j++)
-      read(from.color[0], d.pitch[0], 2 * (by + r) + j, t[r].luma[j]);
+    for (int j = 0; j < 2; j++) read(from.color[0], d.pitch[0], 2 * (by + r) + j, t[r].luma[j]);
 #pragma unroll
     for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
@@ -150,28 +148,28 @@ __device__ __forceinline__ void read_moved(const Denoise& d, const DenoisePiece&
     }
     return;
   }
-  move_samples<2 * kSide, 2 * kSide>(from.color[0], d.pitch[0], d.width[0], d.height[0], 2 * bx,
-                                     2 * by, piece.x, piece.y, top, taps,
-                                     [&](int row, const int(&v)[2 * kSide]) {
+  move_samples<2 * kSide, 2 * kSide>(
+      from.color[0], d.pitch[0], d.width[0], d.height[0], 2 * bx, 2 * by, piece.x, piece.y, top,
+      taps, [&](int row, const int(&v)[2 * kSide]) {
 #pragma unroll
-                                       for (int k = 0; k < kSide; k++)
-                                         t[row / 2].luma[row % 2][k] =
-                                             pair_of(v[2 * k], v[2 * k + 1]);
-                                     });
+        for (int k = 0; k < kSide; k++)
+          t[row / 2].luma[row % 2][k] = pair_of(v[2 * k], v[2 * k + 1]);
+      });
   if constexpr (kX > 0) {
     const int ex = eighths_of(piece.x, kX), ey = eighths_of(piece.y, kY);
 #pragma unroll
     for (int c = 0; c < 2; c++)
-      move_samples<kX * kSide, kY * kSide>(
-          from.color[1 + c], d.pitch[1], d.width[1], d.height[1], kX * bx, kY * by, ex, ey, top,
-          taps, [&](int row, const int(&v)[kX * kSide]) {
-            auto& words = t[row / kY].chroma[c][row % kY];
-            if constexpr (kX * kSide == 1)
-              words[0] = uint32_t(v[0]);
-            else
+      move_samples<kX * kSide, kY * kSide>(from.color[1 + c], d.pitch[1], d.width[1], d.height[1],
+                                           kX * bx, kY * by, ex, ey, top, taps,
+                                           [&](int row, const int(&v)[kX * kSide]) {
+                                             auto& words = t[row / kY].chroma[c][row % kY];
+                                             if constexpr (kX * kSide == 1)
+                                               words[0] = uint32_t(v[0]);
+                                             else
 #pragma unroll
-              for (int k = 0; k < kX * kSide / 2; k++) words[k] = pair_of(v[2 * k], v[2 * k + 1]);
-          });
+                                               for (int k = 0; k < kX * kSide / 2; k++)
+                                                 words[k] = pair_of(v[2 * k], v[2 * k + 1]);
+                                           });
   }
   const int dx = blocks_of_vector(piece.x), dy = blocks_of_vector(piece.y);
 #pragma unroll

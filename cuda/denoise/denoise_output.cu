@@ -1,13 +1,13 @@
 // The denoiser's second pass applies the spatial filter and makes the next frame's noise model.
 //
-// Idea. A warp streams down a strip of a component, or of U and V side by side, two rows at a time.
-// A lane takes four samples, which are two groups of 2 x 2. Each group has a window and a line.
+// Idea. A warp streams down a strip of a component, or of several side by side, two rows at a time.
+// A lane takes four samples in a row, or two of each component. Two rows have groups of 2 x 2. Each group has a window and a line.
 // Sums over the rows of a window stay in registers, and sums along it use shuffles. Pairs of
 // samples are summed as halves of a word. Lines are interpolated along the row first, then between
 // two rows of groups. Shared memory holds only tables of 32 levels. All sums are of integers, so
 // the division into strips and lanes does not change the result. Windows see the edges replicated,
-// as the state stores them in memory. For RGB, warps of a block filter Y, Co and Cg of one strip,
-// and the fourth warp makes RGB of their values, which go through shared memory.
+// as the state stores them in memory. For RGB, a warp filters Y, Co and Cg side by side, so that
+// a lane has all that its pixels need.
 // Traffic: a luma sample of NV12 takes 3 B of T and 0.5 B of p in and 1.5 B out, in total 5 B.
 // The first thread blocks do not filter. They make the next model from the statistics while the
 // others filter: each warp takes two bins of luma, and one thread does the rest.
@@ -26,27 +26,26 @@ constexpr int kThreads = 32 * kOutputWarps;
 
 // ---- the spatial filter ------------------------------------------------------------------------
 
-constexpr int kSamples = 4;           // samples per lane, in a row
-constexpr int kWords = kSamples / 2;  // words that hold them
-
-// A block has kX by kY samples. With kPairs, a lane has two samples each of U and V. Without, it
-// has four samples of one component.
-template <int kX_, int kY_, bool kPairs_ = false>
+// A block has kX by kY samples. A lane has two samples in a row of each of several components, or
+// four of a single one. Two samples belong to a group.
+template <int kX_, int kY_, int kComponents_ = 1>
 struct Shape {
-  static constexpr int kX = kX_, kY = kY_;
-  static constexpr bool kPairs = kPairs_;
-  static constexpr int kComponents = kPairs ? 2 : 1;
-  static constexpr int kSpan = kSamples / kComponents;  // samples of a lane along a component's row
-  static constexpr int kHalo = kPairs ? 2 : 1;          // lanes on either side that write nothing
+  static constexpr int kX = kX_, kY = kY_, kComponents = kComponents_;
+  static constexpr int kSpan = kComponents > 1 ? 2 : 4;  // samples of a lane in a component's row
+  static constexpr int kSamples = kSpan * kComponents;   // samples of a lane in a row
+  static constexpr int kGroups = kSamples / 2;           // also the words that hold them
+  static constexpr int kHalo = kSpan == 2 ? 2 : 1;       // lanes on either side that write nothing
   static constexpr int kColumns = (32 - 2 * kHalo) * kSpan;  // samples across a strip
   static constexpr int kBlocks = kSpan / kX;                 // blocks per lane, in a row
   static constexpr int kWeights = kBlocks * kComponents;
   static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // rows of blocks in two rows of samples
-  static constexpr int kBlockWords = kBlocks / 2;
+  static constexpr int kBlockWords = (kBlocks + 1) / 2;
 };
 using Luma = Shape<2, 2>;
-using ChromaPairs = Shape<1, 1, true>;
-static_assert(Luma::kColumns == kDenoiseColumns && ChromaPairs::kColumns == kDenoisePairColumns);
+using ChromaPairs = Shape<1, 1, 2>;
+using Rgb = Shape<2, 2, 3>;
+static_assert(Luma::kColumns == kDenoiseColumns);
+static_assert(ChromaPairs::kColumns == kDenoiseFewColumns && Rgb::kColumns == kDenoiseFewColumns);
 
 template <class T>
 __device__ __forceinline__ T of_left(T v) {
@@ -60,7 +59,7 @@ __device__ __forceinline__ T of_right(T v) {
 // Holds two rows of a lane's samples, and p of their blocks.
 template <class S>
 struct Rows {
-  uint32_t t[2][kWords], p[S::kBlockRows][S::kBlockWords];
+  uint32_t t[2][S::kGroups], p[S::kBlockRows][S::kBlockWords];
 };
 
 template <int kCount>
@@ -81,16 +80,21 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int row = min(max(y + r, 0), d.height[c0] - 1);
-    const uint16_t* at = d.job[0].current.color[c0] + (row * d.pitch[c0] + x);
-    if constexpr (S::kPairs) {
-      to->t[r][0] = *reinterpret_cast<const uint32_t*>(at);
-      to->t[r][1] = *reinterpret_cast<const uint32_t*>(d.job[0].current.color[c0 + 1] +
-                                                       (row * d.pitch[c0] + x));
+    const int at = row * d.pitch[c0] + x;
+    if constexpr (S::kSpan == 2) {
+#pragma unroll
+      for (int c = 0; c < S::kComponents; c++)
+        to->t[r][c] = *reinterpret_cast<const uint32_t*>(d.job[0].current.color[c0 + c] + at);
     } else {
-      read_words(at, to->t[r]);
+      read_words(d.job[0].current.color[c0] + at, to->t[r]);
     }
-    if (r < S::kBlockRows)
-      read_words(d.job[0].current.p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
+    if (r < S::kBlockRows) {
+      const uint16_t* p = d.job[0].current.p + (row / S::kY * d.pitch_p + x / S::kX);
+      if constexpr (S::kBlocks == 1)
+        to->p[r][0] = *p;
+      else
+        read_words(p, to->p[r]);
+    }
   }
 }
 
@@ -115,17 +119,17 @@ struct Columns {
 // Holds a lane's sums, samples and lines of the rows above.
 template <class S>
 struct Above {
-  Columns<uint32_t, kWords> coarse;  // sums of pairs of samples
-  Columns<uint32_t, kSamples> squares;
+  Columns<uint32_t, S::kGroups> coarse;  // sums of pairs of samples
+  Columns<uint32_t, S::kSamples> squares;
   Columns<float, S::kWeights> weights;
-  uint32_t t[3][kWords] = {};  // the rows between the last two lines, and the one below them
-  Line line[kSamples] = {};    // the last row of lines
+  uint32_t t[3][S::kGroups] = {};  // the rows between the last two lines, and the one below them
+  Line line[S::kSamples] = {};     // the last row of lines
 };
 
 // Holds the column sums of a lane's next windows.
 template <class S>
 struct Window {
-  uint32_t coarse[kWords], squares[kSamples];
+  uint32_t coarse[S::kGroups], squares[S::kSamples];
   float weights[S::kWeights];
 };
 
@@ -148,11 +152,11 @@ __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords]
 template <class S>
 __device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*factors)[kLevels],
                                          Above<S>* above, Window<S>* window) {
-  uint32_t coarse[2][kWords], squares[2][kSamples];
+  uint32_t coarse[2][S::kGroups], squares[2][S::kSamples];
 #pragma unroll
   for (int r = 0; r < 2; r++)
 #pragma unroll
-    for (int i = 0; i < kWords; i++) {
+    for (int i = 0; i < S::kGroups; i++) {
       coarse[r][i] = coarse_pair(rows.t[r][i]);
       const uint32_t low = coarse[r][i] & 0xffff, high = coarse[r][i] >> 16;
       squares[r][2 * i] = low * low;
@@ -166,26 +170,41 @@ __device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*fact
   above->weights.next(weights[0], weights[S::kBlockRows - 1], window->weights);
 }
 
-// Sums both windows of a lane along the row, from the sums of their columns.
+// Sums the windows of a lane's groups along the row, from the sums of their columns.
 template <class S, class T>
-__device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
-  if constexpr (S::kPairs) {
-    sum[0] = of_left(v[1]) + v[0] + v[1] + of_right(v[0]);
-    sum[1] = of_left(v[3]) + v[2] + v[3] + of_right(v[2]);
+__device__ __forceinline__ void add_along(const T (&v)[S::kSamples], T (&sum)[S::kGroups]) {
+  if constexpr (S::kSpan == 2) {
+#pragma unroll
+    for (int i = 0; i < S::kGroups; i++)
+      sum[i] = of_left(v[2 * i + 1]) + v[2 * i] + v[2 * i + 1] + of_right(v[2 * i]);
   } else {
     const T left = of_left(v[3]), right = of_right(v[0]), middle = v[1] + v[2];
     sum[0] = left + v[0] + middle;
     sum[1] = middle + v[3] + right;
   }
 }
-// Sums words with pairs of columns. Returns both sums in the halves of a word, which cannot
+// Sums words with pairs of columns, two groups at once in the halves of a word, which cannot
 // overflow.
 template <class S>
-__device__ __forceinline__ uint32_t add_along(const uint32_t (&v)[kWords]) {
-  const uint32_t even = __byte_perm(v[0], v[1], 0x5410), odd = __byte_perm(v[0], v[1], 0x7632);
-  if constexpr (S::kPairs) return of_left(odd) + even + odd + of_right(even);
-  return __byte_perm(of_left(v[1]), v[0], 0x7632) + even + odd +
-         __byte_perm(v[1], of_right(v[0]), 0x5410);
+__device__ __forceinline__ void add_pairs_along(const uint32_t (&v)[S::kGroups],
+                                                uint32_t (&sum)[S::kGroups]) {
+#pragma unroll
+  for (int i = 0; i < S::kGroups; i += 2) {
+    uint32_t both;
+    if constexpr (S::kSpan == 2) {
+      const uint32_t second = i + 1 < S::kGroups ? v[i + 1] : 0;
+      const uint32_t even = __byte_perm(v[i], second, 0x5410);
+      const uint32_t odd = __byte_perm(v[i], second, 0x7632);
+      both = of_left(odd) + even + odd + of_right(even);
+    } else {
+      const uint32_t even = __byte_perm(v[0], v[1], 0x5410);
+      const uint32_t odd = __byte_perm(v[0], v[1], 0x7632);
+      both = __byte_perm(of_left(v[1]), v[0], 0x7632) + even + odd +
+             __byte_perm(v[1], of_right(v[0]), 0x5410);
+    }
+    sum[i] = both & 0xffff;
+    if (i + 1 < S::kGroups) sum[i + 1] = both >> 16;
+  }
 }
 
 __device__ __forceinline__ Line between(const Line& near, const Line& far) {
@@ -198,33 +217,36 @@ __device__ __forceinline__ Line of_right(const Line& v) {
   return {of_right(v.a), of_right(v.c)};
 }
 
-// Makes the lines of both windows, and interpolates them along the row.
+// Makes the lines of the groups, and interpolates them along the row.
 template <int kBytes, class S>
 __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
-                                           Line (&line)[kSamples]) {
-  uint32_t squares[2];
+                                           Line (&line)[S::kSamples]) {
+  uint32_t squares[S::kGroups], sums[S::kGroups];
   add_along<S>(window.squares, squares);
-  float weights[2];
-  if constexpr (S::kX == 1) {
-    add_along<S>(window.weights, weights);
-  } else {
-    const float own[kSamples] = {window.weights[0], window.weights[0], window.weights[1],
-                                 window.weights[1]};
-    add_along<S>(own, weights);
+  float own[S::kSamples], weights[S::kGroups];
+#pragma unroll
+  for (int i = 0; i < S::kSamples; i++) own[i] = window.weights[i / S::kX];
+  add_along<S>(own, weights);
+  add_pairs_along<S>(window.coarse, sums);
+  Line group[S::kGroups];
+#pragma unroll
+  for (int i = 0; i < S::kGroups; i++)
+    group[i] = line_of<kBytes>(sums[i], squares[i], weights[i], offset);
+#pragma unroll
+  for (int i = 0; i < S::kGroups; i++) {
+    // The next groups of the component may be the lane's own.
+    const int other = S::kSpan == 2 ? i : 1 - i;
+    const bool left_is_own = S::kSpan == 4 && i == 1, right_is_own = S::kSpan == 4 && i == 0;
+    line[2 * i] = between(group[i], left_is_own ? group[other] : of_left(group[other]));
+    line[2 * i + 1] = between(group[i], right_is_own ? group[other] : of_right(group[other]));
   }
-  const uint32_t sums = add_along<S>(window.coarse);
-  const Line first = line_of<kBytes>(sums & 0xffff, squares[0], weights[0], offset);
-  const Line second = line_of<kBytes>(sums >> 16, squares[1], weights[1], offset);
-  line[0] = between(first, of_left(S::kPairs ? first : second));
-  line[1] = between(first, S::kPairs ? of_right(first) : second);
-  line[2] = between(second, S::kPairs ? of_left(second) : first);
-  line[3] = between(second, of_right(S::kPairs ? second : first));
 }
 
 // Computes the values of a row that lies between two rows of lines.
-template <int kBytes>
+template <int kBytes, int kSamples>
 __device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&far)[kSamples],
-                                    const uint32_t (&t)[kWords], uint32_t (&value)[kSamples]) {
+                                    const uint32_t (&t)[kSamples / 2],
+                                    uint32_t (&value)[kSamples]) {
 #pragma unroll
   for (int i = 0; i < kSamples; i++) {
     const Line line = between(near[i], far[i]);
@@ -259,9 +281,9 @@ __device__ __forceinline__ void store_two(const Denoise& d, uint8_t* at, uint32_
 // Stores a lane's results. `wide` is true if all lie inside and side by side in memory.
 template <int kBytes, class S>
 __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width, bool wide,
-                                      const uint32_t (&v)[kSamples]) {
+                                      const uint32_t (&v)[S::kSamples]) {
   if (wide) {
-    if constexpr (S::kPairs) {
+    if constexpr (S::kComponents == 2) {
       if (d.to[c0].step == 1) {
 #pragma unroll
         for (int c = 0; c < 2; c++) {
@@ -282,7 +304,7 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
     return;
   }
 #pragma unroll
-  for (int i = 0; i < kSamples; i++)
+  for (int i = 0; i < S::kSamples; i++)
     if (x + i % S::kSpan < width)
       store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
 }
@@ -294,11 +316,11 @@ __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
 }
 
 // Filters `rows` rows from row y0 - 1 on. Both `rows` and y0 are even. The lane begins at sample x.
-// Calls `write` with the turn and the values of its two rows.
-template <int kBytes, class S, class F>
+// Calls `begin` with a turn before it works, and `write` with the turn and the values of its rows.
+template <int kBytes, class S, class Begin, class Write>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
                                              int c0, int x, int y0, int rows, uint32_t offset,
-                                             F&& write) {
+                                             Begin&& begin, Write&& write) {
   // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
@@ -312,7 +334,7 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
     Window<S> window;
     add_rows(now, factors, &above, &window);
 #pragma unroll
-    for (int i = 0; i < kWords; i++) above.t[2][i] = now.t[1][i];
+    for (int i = 0; i < S::kGroups; i++) above.t[2][i] = now.t[1][i];
   }
   const int end = last_turn(y0, rows, d.to[c0].height);
 #pragma unroll 2
@@ -321,17 +343,18 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
     // lines and the previous ones.
     const Rows<S> now = next;
     read_rows(d, c0, x, y + 2, &next);
+    begin(y);
     Window<S> window;
     add_rows(now, factors, &above, &window);
-    Line line[kSamples];
+    Line line[S::kSamples];
     make_lines<kBytes, S>(window, offset, line);
-    uint32_t value[2][kSamples];
+    uint32_t value[2][S::kSamples];
     mix<kBytes>(above.line, line, above.t[0], value[0]);
     mix<kBytes>(line, above.line, above.t[1], value[1]);
 #pragma unroll
-    for (int i = 0; i < kSamples; i++) above.line[i] = line[i];
+    for (int i = 0; i < S::kSamples; i++) above.line[i] = line[i];
 #pragma unroll
-    for (int i = 0; i < kWords; i++) {
+    for (int i = 0; i < S::kGroups; i++) {
       above.t[0][i] = above.t[2][i];
       above.t[1][i] = now.t[0][i];
       above.t[2][i] = now.t[1][i];
@@ -340,31 +363,24 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
   }
 }
 
-// Holds two rows of a strip's values of Y, Co and Cg about the middle.
-using Values = float4[2][3][32];
+// Returns the first of the four bytes of pixel (x, y).
+__device__ __forceinline__ uint8_t* pixel_at(const DenoiseView& view, int x, int y) {
+  uint8_t* first = view.data - (reinterpret_cast<uintptr_t>(view.data) & 3);
+  return moved_by(first + 4 * x, y, view.stride);
+}
 
-// Makes R, G and B of four pixels from their values of Y, Co and Cg. `wide` is true if all pixels
-// lie inside, in 16 bytes. These get their fourth bytes from the frame.
+// Makes R, G and B of a lane's pixels from their values of Y, Co and Cg. `wide` is true if all
+// pixels lie inside and have four bytes, of which those of `from` have the fourth one.
 template <int kBytes>
-__device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool wide,
-                                          const float4 (&v)[3]) {
+__device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool wide, uint2 from,
+                                          const uint32_t (&v)[Rgb::kSamples]) {
   const float middle = float(1 << (d.depth - 1)), top = float((1 << d.depth) - 1);
-  const float values[3][kSamples] = {{v[0].x, v[0].y, v[0].z, v[0].w},
-                                     {v[1].x, v[1].y, v[1].z, v[1].w},
-                                     {v[2].x, v[2].y, v[2].z, v[2].w}};
-  const auto pixel_at = [&](const DenoiseView& view) {
-    const uintptr_t first = reinterpret_cast<uintptr_t>(view.data) & ~uintptr_t(3);
-    return reinterpret_cast<uint8_t*>(first) + (long long)y * view.stride + 4 * x;
-  };
-  uint32_t pixels[kSamples] = {};
-  if (wide) {
-    const uint4 from = *reinterpret_cast<const uint4*>(pixel_at(d.job[0].from[0]));
-    pixels[0] = from.x, pixels[1] = from.y, pixels[2] = from.z, pixels[3] = from.w;
-  }
+  const float unit = 1.0f / float(1 << (16 - d.depth));
+  uint32_t pixels[Rgb::kSpan] = {from.x, from.y};
 #pragma unroll
-  for (int i = 0; i < kSamples; i++) {
+  for (int i = 0; i < Rgb::kSpan; i++) {
     float rgb[3];
-    to_rgb(values[0][i], values[1][i], values[2][i], rgb);
+    to_rgb(number_of(v[i], unit), number_of(v[2 + i], unit), number_of(v[4 + i], unit), rgb);
     uint32_t pixel = 0, mask = 0;
 #pragma unroll
     for (int c = 0; c < 3; c++) {
@@ -379,9 +395,7 @@ __device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool w
     }
     pixels[i] = pixel | (pixels[i] & ~mask);
   }
-  if (wide)
-    *reinterpret_cast<uint4*>(pixel_at(d.to[0])) =
-        make_uint4(pixels[0], pixels[1], pixels[2], pixels[3]);
+  if (wide) *reinterpret_cast<uint2*>(pixel_at(d.to[0], x, y)) = make_uint2(pixels[0], pixels[1]);
 }
 
 // ---- the noise model ---------------------------------------------------------------------------
@@ -538,7 +552,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   }
 }
 
-// Filters strip number `strip` of component c0 with one warp.
+// Filters strip number `strip` from component c0 on with one warp.
 template <int kBytes, class S>
 __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
                                        int strip, int strips_x, int rows) {
@@ -549,63 +563,35 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
   const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
   const int width = d.to[c0].width, height = d.to[c0].height;
   const bool wide = d.wide[c0] && x + S::kSpan <= width;
-  filter_strip<kBytes, S>(d, factors, c0, x, y, rows, rounding_offset(d.depth),
-                          [&](int turn, const uint32_t(&value)[2][kSamples]) {
-                            if (!own) return;
+  uint2 pixels[2] = {};  // of the frame, for RGB
+  const auto is_inside = [&](int row) { return own && row >= 0 && row < height; };
+  filter_strip<kBytes, S>(
+      d, factors, c0, x, y, rows, S::kComponents == 3 ? 0 : rounding_offset(d.depth),
+      [&](int turn) {
+        if constexpr (S::kComponents == 3)
 #pragma unroll
-                            for (int r = 0; r < 2; r++) {
-                              const int row = turn - 3 + r;
-                              if (row >= 0 && row < height)
-                                store<kBytes, S>(d, c0, x, row, width, wide, value[r]);
-                            }
-                          });
+          for (int r = 0; r < 2; r++)
+            if (wide && is_inside(turn - 3 + r))
+              pixels[r] =
+                  *reinterpret_cast<const uint2*>(pixel_at(d.job[0].from[0], x, turn - 3 + r));
+      },
+      [&](int turn, const uint32_t(&value)[2][S::kSamples]) {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+          const int row = turn - 3 + r;
+          if (!is_inside(row)) continue;
+          if constexpr (S::kComponents == 3)
+            store_rgb<kBytes>(d, x, row, wide, pixels[r], value[r]);
+          else
+            store<kBytes, S>(d, c0, x, row, width, wide, value[r]);
+        }
+      });
 }
 
-// Filters strip number `strip` of Y, Co and Cg with a warp each, and makes RGB with a fourth one.
-template <int kBytes>
-__device__ __forceinline__ void filter_rgb(const Denoise& d, const float (*factors)[kLevels],
-                                           int strip) {
-  // The filters write the values of a turn while the last warp takes those of the turn before.
-  VF_SHARED_ALIGNED(16, Values[2], values);
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const int x = strip % d.strips_x * Luma::kColumns + (lane - Luma::kHalo) * Luma::kSpan;
-  const int y0 = strip / d.strips_x * d.strip, width = d.to[0].width, height = d.to[0].height;
-  if (y0 > d.height[0]) return;
-  if (warp < 3) {
-    const float code = d.depth == 16 ? 1.0f : 1.0f / float(1 << (16 - d.depth));
-    filter_strip<kBytes, Luma>(d, factors + warp, warp, x, y0, d.strip, 0,
-                               [&](int turn, const uint32_t(&value)[2][kSamples]) {
-#pragma unroll
-                                 for (int r = 0; r < 2; r++)
-                                   values[turn >> 1 & 1][r][warp][lane] = make_float4(
-                                       number_of(value[r][0], code), number_of(value[r][1], code),
-                                       number_of(value[r][2], code), number_of(value[r][3], code));
-                                 __syncthreads();
-                               });
-    return;
-  }
-  const bool own = lane >= Luma::kHalo && lane < 32 - Luma::kHalo && x < width;
-  const bool wide = d.wide[0] && x + Luma::kSpan <= width;
-  const int end = last_turn(y0, d.strip, height);
-#pragma unroll 1
-  for (int turn = y0 + 2; turn <= end; turn += 2) {
-    __syncthreads();
-#pragma unroll 1
-    for (int r = 0; r < 2; r++) {
-      const int y = turn - 3 + r;
-      if (!own || y < 0 || y >= height) continue;
-      const float4(&row)[3][32] = values[turn >> 1 & 1][r];
-      store_rgb<kBytes>(d, x, y, wide, {row[0][lane], row[1][lane], row[2][lane]});
-    }
-  }
-}
-
-// S is a shape of one component, Frame for luma and pairs of chroma of a 4:2:0 frame, or Rgb.
+// S is a shape, or Frame for luma and pairs of chroma of a 4:2:0 frame.
 struct Frame {};
-struct Rgb {};
 template <int kBytes, class S>
-__global__ __launch_bounds__(kThreads,
-                             std::is_same<S, Rgb>::value ? 6 : 4) void output(const Denoise d) {
+__global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   VF_SHARED(float[3][kLevels], factors);
   let_next_start();
   int block = int(blockIdx.x);
@@ -624,9 +610,7 @@ __global__ __launch_bounds__(kThreads,
   wait_for_previous();
   __syncthreads();
   const int warp = threadIdx.x >> 5;
-  if constexpr (std::is_same<S, Rgb>::value) {
-    filter_rgb<kBytes>(d, factors, block);
-  } else if constexpr (std::is_same<S, Frame>::value) {
+  if constexpr (std::is_same<S, Frame>::value) {
     if (block < d.chroma_blocks)
       filter<kBytes, ChromaPairs>(d, factors + 1, 1, block * kOutputWarps + warp, d.chroma_strips_x,
                                   d.chroma_strip);

@@ -105,7 +105,7 @@ constexpr int kDenoiseLearners = 3;  // thread blocks of denoise_output that mak
 // Decides for pass 1 how the pieces of the state are read.
 DenoiseKernel denoise_motion(int bytes, bool rgb);
 constexpr int kMotionTiles = 4;  // tiles per thread block of denoise_motion
-constexpr int kMotionThreads = 64 * kMotionTiles;
+constexpr int kMotionThreads = 32 * kMotionTiles;
 
 // Pass 1. Without a previous state, it makes one from the frame alone. A block has chroma_x by
 // chroma_y samples of each chroma component. Both are 0 for gray.

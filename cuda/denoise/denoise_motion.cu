@@ -1,9 +1,9 @@
 // Decides how the denoiser's state is compensated for motion and light.
 //
-// Idea. Two warps take a tile of 16 x 16 blocks, and a lane takes 4 blocks of a row, so that four
+// Idea. A warp takes a tile of 16 x 16 blocks, and a lane takes two rows of 4 blocks, so that two
 // lanes hold a patch. They add up the patch's differences from the state by shuffles, and decide on
-// its vector. The sums over the patches that do not move decide on the tile's light. Then each
-// thread writes how a piece, a quarter of a patch, is read.
+// its vector. The sums over the patches that do not move decide on the tile's light. Then each lane
+// writes how two pieces are read, which are quarters of its patch.
 // Traffic: a luma sample of 8 bits takes 1 B in, 2 B of T and 0.5 B of p, and 0.5 B out.
 // Latency limits the speed.
 #include "cuda/core/ptx.cuh"
@@ -14,12 +14,11 @@ namespace {
 
 using namespace vf::denoise;
 
-constexpr int kEach = 4;                       // blocks per lane, in a row
-constexpr int kAcross = kTile / kEach;         // lanes per row
-constexpr int kTileThreads = kTile * kAcross;  // threads per tile
-constexpr int kTileWarps = kTileThreads / 32;
-constexpr int kThreads = kMotionThreads;
-static_assert(kThreads == kTileThreads * kMotionTiles);
+constexpr int kEach = 4;                // blocks per lane, in a row
+constexpr int kRows = 2;                // and rows of them
+constexpr int kAcross = kTile / kEach;  // lanes per row
+static_assert(kTile / kRows * kAcross == 32, "a warp takes a tile");
+static_assert(kPatch == kEach && kPatch == 2 * kRows && kPiece == kRows, "two lanes have a patch");
 
 // Holds the means of a lane's blocks.
 struct Means {
@@ -119,20 +118,6 @@ __device__ __forceinline__ MotionVector field_at(const Denoise& d, int i, int j)
   return {int16_t(v.x), int16_t(v.x >> 16), uint16_t(v.y), uint16_t(v.y >> 16)};
 }
 
-// Adds up what patch (i, j) and its neighbours win. The patch's lanes take a row of patches each,
-// and `row` is the lane's row of blocks in the patch.
-__device__ __forceinline__ Won won_at(const Denoise& d, int i, int j, int row,
-                                      const MotionVector& own) {
-  static_assert(kPatch == 4);
-  Won all;
-  const int y = j + row - 1;
-  if (row < 3 && y >= 0 && y < d.patches_y) {
-#pragma unroll
-    for (int x = -1; x <= 1; x++)
-      if (i + x >= 0 && i + x < d.patches_x) add_patch(own, field_at(d, i + x, y), &all);
-  }
-  return all;
-}
 __device__ __forceinline__ Won across(const Won& w, int lanes) {
   return {w.residual_zero + __shfl_xor_sync(~0u, w.residual_zero, lanes),
           w.won + __shfl_xor_sync(~0u, w.won, lanes),
@@ -140,91 +125,96 @@ __device__ __forceinline__ Won across(const Won& w, int lanes) {
 }
 
 template <int kBytes, bool kRgb>
-__global__ __launch_bounds__(kThreads,
-                             1024 / kThreads) void decide(const __grid_constant__ Denoise d) {
-  constexpr int kPatches = kTile / kPatch;  // of a tile, either way
-  static_assert(kPatch == kEach && kAcross == kPatches);
-  static_assert(kTileThreads == 4 * kPatches * kPatches, "a piece per thread");
+__global__ __launch_bounds__(kMotionThreads,
+                             768 / kMotionThreads) void decide(const __grid_constant__ Denoise d) {
   VF_SHARED(float[kLevels], factors);
-  VF_SHARED(Sums[kMotionTiles][kTileWarps], light);
-  VF_SHARED(PatchMotion[kMotionTiles][kPatches][kPatches], found);
-  VF_SHARED(int[kMotionTiles], brighter);
-  const int tile = threadIdx.x / kTileThreads, thread = threadIdx.x % kTileThreads;
-  const int tile_x = blockIdx.x * kMotionTiles + tile;
-  // Threads behind the last tile repeat its work, but write nothing.
+  const int tile_x = blockIdx.x * kMotionTiles + threadIdx.x / 32, lane = threadIdx.x % 32;
+  // Warps behind the last tile repeat its work, but write nothing.
   const int bx0 = min(tile_x, d.tiles_x - 1) * kTile, by0 = blockIdx.y * kTile;
-  const int row = thread / kAcross, column = thread % kAcross;
-  const int bx = bx0 + kEach * column, by = by0 + row;
+  const int bx = bx0 + kEach * (lane % kAcross), by = by0 + kRows * (lane / kAcross);
+  const bool is_lower = lane / kAcross % 2 != 0;  // the lane's rows are the patch's last ones
   // The patches are compared before the field is there: the kernels that find it have waited for
   // the frame and for the state before they let the next one start.
-  const uint4 first =
-      state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by);
-  const uint4 second =
-      state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
-  const uint2 p = state_at<const uint2>(job_of(d).previous.p, d.pitch_p, bx, by);
-  const int i = bx / kPatch, j = by / kPatch;
   const bool inside = (kRgb ? job_of(d).packed : job_of(d).whole) && bx0 + kTile <= d.blocks_x;
-  const Means x = means_of_frame<kBytes, kRgb>(d, bx, by, inside);
-  const Means t =
-      means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
+  Means x[kRows], t[kRows];
+  uint2 p[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    const auto row = [&](int y) {
+      return state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, y);
+    };
+    const uint4 first = row(2 * (by + r)), second = row(2 * (by + r) + 1);
+    p[r] = state_at<const uint2>(job_of(d).previous.p, d.pitch_p, bx, by + r);
+    x[r] = means_of_frame<kBytes, kRgb>(d, bx, by + r, inside);
+    t[r] = means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
+  }
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
   __syncthreads();
   Sums sums = {};
 #pragma unroll
-  for (int k = 0; k < kEach; k++) {
-    const uint32_t pair = k < 2 ? p.x : p.y, block = k & 1 ? pair >> 16 : pair & 0xffff;
-    const int difference = x.v[k] - t.v[k];
-    const int square = expected_square(factors[luma_level(block)], p_of(block));
-    const bool counts = bx + k < d.blocks_x && by < d.blocks_y;
-    sums.d += counts ? difference : 0;
-    sums.dd += counts ? difference * difference : 0;
-    sums.expected += counts ? square : 0;
-    sums.blocks += counts;
-  }
-  // The four lanes of a patch lie in one column.
+  for (int r = 0; r < kRows; r++)
+#pragma unroll
+    for (int k = 0; k < kEach; k++) {
+      const uint32_t pair = k < 2 ? p[r].x : p[r].y, block = k & 1 ? pair >> 16 : pair & 0xffff;
+      const int difference = x[r].v[k] - t[r].v[k];
+      const int square = expected_square(factors[luma_level(block)], p_of(block));
+      const bool counts = bx + k < d.blocks_x && by + r < d.blocks_y;
+      sums.d += counts ? difference : 0;
+      sums.dd += counts ? difference * difference : 0;
+      sums.expected += counts ? square : 0;
+      sums.blocks += counts;
+    }
   sums = sums + across(sums, kAcross);
-  sums = sums + across(sums, 2 * kAcross);
   wait_for_previous();
   // Before pass 1 waits, it reads only what this kernel does not change.
   let_next_start();
-  const MotionVector own = field_at(d, i, j);
-  Won all = won_at(d, i, j, row % kPatch, own);
-  all = across(across(all, kAcross), 2 * kAcross);
+  // The lane's pieces need the neighbours beside the patch, and the three above or below it.
+  const int i = bx / kPatch, j = by / kPatch, next = is_lower ? j + 1 : j - 1;
+  const MotionVector own = field_at(d, i, j), left = field_at(d, i - 1, j),
+                     right = field_at(d, i + 1, j);
+  MotionVector beyond[3];
+#pragma unroll
+  for (int k = 0; k < 3; k++) beyond[k] = field_at(d, i - 1 + k, next);
+  // Each of the patch's lanes adds four of the neighbours, and one of them adds the patch.
+  Won all;
+  const auto add = [&](int x, int y, const MotionVector& v) {
+    if (x >= 0 && x < d.patches_x && y >= 0 && y < d.patches_y) add_patch(own, v, &all);
+  };
+#pragma unroll
+  for (int k = 0; k < 3; k++) add(i - 1 + k, next, beyond[k]);
+  if (is_lower) {
+    add(i + 1, j, right);
+    add_patch(own, own, &all);
+  } else {
+    add(i - 1, j, left);
+  }
+  all = across(all, kAcross);
   const bool is_patch = i < d.patches_x && j < d.patches_y;
-  const bool is_first = row % kPatch == 0;
   PatchMotion m = {};
   if (is_patch) m = motion_of(own, all, sums.expected, sums.blocks);
-  if (is_first) found[tile][row / kPatch][column] = m;
-  const bool is_light = is_first && is_patch && !moves(m);
+  const bool is_light = !is_lower && is_patch && !moves(m);
   const Sums still = {warp_sum(is_light ? sums.d : 0), warp_sum(is_light ? sums.dd : 0),
                       warp_sum(is_light ? sums.expected : 0), warp_sum(is_light ? sums.blocks : 0)};
-  if (thread % 32 == 0) light[tile][thread / 32] = still;
-  __syncthreads();
-  if (threadIdx.x < kMotionTiles) {
-    static_assert(kTileWarps == 2);
-    const Sums s = light[threadIdx.x][0] + light[threadIdx.x][1];
-    brighter[threadIdx.x] =
-        s.blocks > 0 ? brighter_of(s.d, s.expected, int64_t(s.dd) * 16 - s.expected, s.blocks) : 0;
+  const int brighter = still.blocks > 0
+                           ? brighter_of(still.d, still.expected,
+                                         int64_t(still.dd) * 16 - still.expected, still.blocks)
+                           : 0;
+  if (tile_x >= d.tiles_x || !is_patch) return;
+  // A lane writes two pieces of a row.
+  const int flag = m.restless ? kDenoiseRestless : 0;
+  uint4 pieces;
+  if (moves(m)) {
+    const PieceVector first = piece_vector(own, left, beyond[1], beyond[0]);
+    const PieceVector second = piece_vector(own, right, beyond[1], beyond[2]);
+    const uint32_t more_p = pair_of(0, m.more_p | flag);
+    pieces = make_uint4(pair_of(first.x, first.y), more_p, pair_of(second.x, second.y), more_p);
+  } else {
+    const uint32_t light = pair_of(brighter, flag);
+    pieces = make_uint4(0, light, 0, light);
   }
-  __syncthreads();
-  if (tile_x >= d.tiles_x) return;
-  // A row of threads takes a row of pieces.
-  const int piece_x = thread % (2 * kPatches), piece_y = thread / (2 * kPatches);
-  const PatchMotion change = found[tile][piece_y / 2][piece_x / 2];
-  const int to_x = 2 * bx0 / kPatch + piece_x, to_y = 2 * by0 / kPatch + piece_y;
-  if (to_x >= 2 * d.patches_x || to_y >= 2 * d.patches_y) return;
-  PieceVector v = {0, 0};
-  if (moves(change)) {
-    const int x = to_x / 2, y = to_y / 2;
-    const int dx = to_x % 2 ? 1 : -1, dy = to_y % 2 ? 1 : -1;
-    v = piece_vector(field_at(d, x, y), field_at(d, x + dx, y), field_at(d, x, y + dy),
-                     field_at(d, x + dx, y + dy));
-  }
-  const int brighter_by = moves(change) ? 0 : brighter[tile];
-  const int more_p = change.more_p | (change.restless ? kDenoiseRestless : 0);
-  *reinterpret_cast<uint2*>(job_of(d).pieces + (to_y * (2 * d.patches_x) + to_x)) =
-      make_uint2(pair_of(v.x, v.y), pair_of(brighter_by, more_p));
+  *reinterpret_cast<uint4*>(job_of(d).pieces + ((2 * j + is_lower) * (2 * d.patches_x) + 2 * i)) =
+      pieces;
 }
 
 }  // namespace

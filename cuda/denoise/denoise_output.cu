@@ -1,13 +1,13 @@
 // The denoiser's second pass applies the spatial filter and makes the next frame's noise model.
 //
 // Idea. A warp streams down a strip of a component, or of several side by side, two rows at a time.
-// A lane takes four samples in a row, or two of each component. Two rows have groups of 2 x 2. Each group has a window and a line.
-// Sums over the rows of a window stay in registers, and sums along it use shuffles. Pairs of
-// samples are summed as halves of a word. Lines are interpolated along the row first, then between
-// two rows of groups. Shared memory holds only tables of 32 levels. All sums are of integers, so
-// the division into strips and lanes does not change the result. Windows see the edges replicated,
-// as the state stores them in memory. For RGB, a warp filters Y, Co and Cg side by side, so that
-// a lane has all that its pixels need.
+// A lane takes four samples in a row, or two of each component. They are groups of 2 x 2 in two
+// rows. Each group has a window and a line. Sums over the rows of a window stay in registers, and
+// sums along it use shuffles. Pairs of samples are summed as halves of a word. Lines are
+// interpolated along the row first, then between two rows of groups. Shared memory holds only
+// tables of 32 levels. All sums are of integers, so the division into strips and lanes does not
+// change the result. Windows see the edges replicated, as the state stores them in memory. For RGB,
+// a warp filters Y, Co and Cg side by side, so that a lane has all that its pixels need.
 // Traffic: a luma sample of NV12 takes 3 B of T and 0.5 B of p in and 1.5 B out, in total 5 B.
 // The first thread blocks do not filter. They make the next model from the statistics while the
 // others filter: each warp takes two bins of luma, and one thread does the rest.
@@ -190,18 +190,15 @@ __device__ __forceinline__ void add_pairs_along(const uint32_t (&v)[S::kGroups],
                                                 uint32_t (&sum)[S::kGroups]) {
 #pragma unroll
   for (int i = 0; i < S::kGroups; i += 2) {
-    uint32_t both;
-    if constexpr (S::kSpan == 2) {
-      const uint32_t second = i + 1 < S::kGroups ? v[i + 1] : 0;
-      const uint32_t even = __byte_perm(v[i], second, 0x5410);
-      const uint32_t odd = __byte_perm(v[i], second, 0x7632);
-      both = of_left(odd) + even + odd + of_right(even);
-    } else {
-      const uint32_t even = __byte_perm(v[0], v[1], 0x5410);
-      const uint32_t odd = __byte_perm(v[0], v[1], 0x7632);
-      both = __byte_perm(of_left(v[1]), v[0], 0x7632) + even + odd +
-             __byte_perm(v[1], of_right(v[0]), 0x5410);
-    }
+    const uint32_t second = i + 1 < S::kGroups ? v[i + 1] : 0;
+    const uint32_t even = __byte_perm(v[i], second, 0x5410);
+    const uint32_t odd = __byte_perm(v[i], second, 0x7632);
+    uint32_t both = even + odd;
+    if constexpr (S::kSpan == 2)
+      both += of_left(odd) + of_right(even);
+    else
+      both +=
+          __byte_perm(of_left(second), v[i], 0x7632) + __byte_perm(second, of_right(v[i]), 0x5410);
     sum[i] = both & 0xffff;
     if (i + 1 < S::kGroups) sum[i + 1] = both >> 16;
   }

@@ -2,18 +2,19 @@
 // statistics.
 //
 // Idea. A warp takes 2 rows of 64 blocks of 2 x 2 pixels, and a lane takes 2 blocks of each row,
-// which are a piece of the state. It reads them from where they were, and their samples stay in
-// registers: a compensated state in memory would be written once and read once more. The tests of a tile, and of a ring of one block
-// round it, go through shared memory for their sums over 3 x 3. Statistics are sums of integers
-// over cells of 8 x 8 samples. They are added in registers, then by shuffles, then in shared
-// memory, where a cell of luma has a part from each of two warps. A thread per cell enters them
-// into the histograms by global reductions. Two jobs may share the launch. A job without a previous
-// state only makes a state of its frame. The last job of a look-ahead merges its new state with
-// that of the frames before. Jobs of later frames count nothing.
+// which are a piece of the state. It reads the piece from where it was, and keeps the samples in
+// registers: in memory, a compensated state would be written once and read once more. The tests of
+// a tile, and of a ring of one block round it, go through shared memory for their sums over 3 x 3.
+// Statistics are sums of integers over cells of 8 x 8 samples. They are added in registers, then by
+// shuffles, then in shared memory, where a cell of luma has a part from each of two warps. A thread
+// per cell enters them into the histograms by global reductions. Two jobs may share the launch. A
+// job without a previous state only makes a state of its frame. The last job of a look-ahead merges
+// its new state with that of the frames before. Jobs of later frames count nothing.
 // Traffic: a luma sample of NV12 takes 1.5 B in, and 3 B of T and 0.5 B of p in and out, in total
-// 8.5 B. Pieces that move read up to three rows and columns more, mostly from the cache. A tile has 64 x 16 blocks and 256 threads.
-// The latency of the loads limits the speed. Few rows per warp take few registers, so that many
-// warps run at once.
+// 8.5 B. Up to four rows and columns round a piece come from the cache. A tile has 64 x 16 blocks
+// and 256 threads.
+// Instructions limit the speed of large frames, and latency that of small ones. Few rows per warp
+// take few registers, so that many warps run at once.
 #include "cuda/core/ptx.cuh"
 #include "cuda/denoise/denoise_move.cuh"
 

@@ -128,6 +128,8 @@ class CpuGuided final : public GuidedPlan {
   bool colors() const { return f_.task.params.refine == MatteRefine::colors; }
   void show_mask() {
     f_.mask = votes_.external = {placed_.count, placed_.place, mask_memory_.as<uint8_t>()};
+    votes_.edge_error = {placed_.errors ? placed_.count : 0, placed_.place,
+                         f_.mask.memory + placed_.errors};
   }
 
   Status prepare_votes() {

@@ -133,6 +133,13 @@ void samples_row(const GuidedColorsFrame& v, int y, int size, const SampleRows& 
   }
 }
 
+// Reads a mask at the centres of a row of samples.
+void centres_row(const GuidedColorsFrame& v, const PackedMask& mask, int y,
+                 uint8_t* VF_RESTRICT out) {
+  mask_row<uint8_t>(v.task, mask, std::min(G::kStep * (2 * y + 1), 2 * v.task.height - 1), G::kStep,
+                    2 * G::kStep, 2 * v.task.width - 1, v.task.colors.width, out);
+}
+
 size_t samples(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const GuidedColors& c = v.task.colors;
   Arena arena(memory);
@@ -149,10 +156,7 @@ size_t samples(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
       words_row(v, y, sum, out);
     else
       samples_row(v, y, G::kStep, rows, beside ? guide : out);
-    // At the samples' centres.
-    if (beside)
-      mask_row<uint8_t>(v.task, v.external, std::min(G::kStep * (2 * y + 1), 2 * v.task.height - 1),
-                        G::kStep, 2 * G::kStep, 2 * v.task.width - 1, c.width, out[3]);
+    if (beside) centres_row(v, v.external, y, out[3]);
     const uint8_t *VF_RESTRICT r = out[0], *VF_RESTRICT g = out[1], *VF_RESTRICT b = out[2];
     for (int k = 0; k < 3 && v.feature[k]; k++) {
       float* VF_RESTRICT f = v.feature[k] + at;
@@ -206,6 +210,15 @@ size_t sides(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
 }
 
 // ---- the prior, and models of the cells --------------------------------------------------------
+
+// Widens X of row y where the mask's edge is off by less than the largest error.
+void scale_row(const GuidedColorsFrame& v, int y, uint8_t* VF_RESTRICT error,
+               int16_t* VF_RESTRICT prior) {
+  centres_row(v, v.edge_error, y, error);
+  for (int x = 0; x < v.task.colors.width; x++)
+    if (error[x])
+      prior[x] = int16_t(std::clamp(prior[x] * 255 / error[x], -int(G::kOne), int(G::kOne)));
+}
 
 // Blends X of row y with that of the previous frames.
 void steady_row(const GuidedColorsFrame& v, int y, int16_t* VF_RESTRICT prior) {
@@ -335,6 +348,7 @@ size_t prior(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   Arena arena(memory);
   const ModelRows rows = take_model_rows(v, &arena);
   uint16_t* const best[2] = {arena.take<uint16_t>(n), arena.take<uint16_t>(n)};
+  uint8_t* const error = arena.take<uint8_t>(n);
   if (y0 >= y1) return arena.used();
   const int end = int(c.prior.size());
   const float trust = float(G::kTrust * c.trust / G::kOne);
@@ -357,6 +371,7 @@ size_t prior(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
         const int p = d < end ? c.prior[d] : G::kOne;
         x_of[x] = int16_t(side[x] ? p : -p);
       }
+      if (v.edge_error.count) scale_row(v, y, error, x_of);
       if (v.previous_prior) steady_row(v, y, x_of);
       for (int x = 0; x < n; x++) rows.logit[x] = trust * float(x_of[x]);
       weigh_row(n, x_of, rows.logit, rows.back, rows.fore);

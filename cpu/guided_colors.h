@@ -18,8 +18,8 @@ struct CellModel {
 struct GuidedColorsFrame {
   GuidedTask task;
   Image src;
-  PackedMask external;
-  bool fresh = true;  // there is no previous frame
+  PackedMask external, edge_error;  // the mask, and the error of its edge
+  bool fresh = true;                // there is no previous frame
   uint8_t *guide[3] = {}, *mask = nullptr;
   uint8_t* side = nullptr;       // the subject's is 1, after votes_matte 64
   uint16_t* along[2] = {};       // squared distance along the row to the next sample of each class

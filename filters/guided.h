@@ -108,7 +108,8 @@ struct GuidedParams {
   int subsample = 4;      // pixels from one sample of the guided filter to the next
 
   // These four are for MatteRefine::colors.
-  int mask_error = 18;        // pixels of the frame by which the mask's edge may be off; 0: 18
+  int mask_error = 18;  // pixels of the frame by which the mask's edge may be off; 0: 18
+  static constexpr int edge_of(int mask_error) { return mask_error ? mask_error : 18; }
   double mask_trust = 0.9;    // weight of the mask's side against the colours
   int color_reach = 88;       // pixels of the frame from which colours are compared
   double color_sigma = 0.03;  // difference that colours of a class have, of channels 0 to 1

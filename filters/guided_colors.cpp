@@ -14,7 +14,7 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
   c.height = blocks_of(height, step);
   c.cell_width = blocks_of(c.width, cell);
   c.cell_height = blocks_of(c.height, cell);
-  c.edge = p.mask_error ? std::max(p.mask_error, step) : GuidedColors::kWidest;
+  c.edge = std::max(GuidedParams::edge_of(p.mask_error), step);
   c.prior_radius = std::max(1, (c.edge + 2 * step) / (4 * step));
   c.distance = (2 * c.edge - 1) / step;
   c.reach = std::max(1, (p.color_reach + pixels / 2) / pixels);

@@ -31,11 +31,9 @@ struct GuidedColors {
   // The mean of the votes has a window of this radius, in samples, of which every other one counts,
   // as on a chessboard. Samples whose colours differ by kUnlike or more do not count.
   static constexpr int kAround = 2, kUnlike = 96;
-  // The mask error: E where `mask-error` is 0; classes of distance from the mask's edge, and the
-  // number of those near it; the error's scale and its minimum in pixels; and how far the error
-  // moves the edge.
-  static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256,
-                       kErrorMin = 6;
+  // The mask error: classes of distance from the mask's edge, and the number of those near it; the
+  // error's scale and its minimum in pixels; and how far the error moves the edge.
+  static constexpr int kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256, kErrorMin = 6;
   static constexpr double kShift = 1.3;
   // These act against specks. How much the background's luma changes from a sample to the next
   // tells how busy it is, in 1/16 code values: a step counts up to kBusyStep, and means run from

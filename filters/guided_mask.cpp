@@ -55,6 +55,7 @@ Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* pla
                          mask.parts, CoarseMask::kMaxParts);
   placed->count = 0;
   size_t bytes = 0;
+  bool has_errors = false;
   for (int i = 0; i < mask.parts; i++) {
     const MaskPart& p = mask.part[i];
     VF_TRY(check_limits("a mask's width", p.width, MaskPart::kSize));
@@ -73,13 +74,15 @@ Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* pla
     place.at = uint32_t(bytes);
     place.pitch = p.width;
     bytes += size_t(p.width) * p.height;
+    has_errors |= p.error != nullptr;
     if (bytes > CoarseMask::kMaxBytes)
       return Status::error(Code::invalid_argument, "a mask has more than %zu bytes",
                            CoarseMask::kMaxBytes);
   }
   const size_t places = placed->count * sizeof(MaskPlace);
   for (int i = 0; i < placed->count; i++) placed->place[i].at += uint32_t(places);
-  placed->bytes = places + bytes;
+  placed->errors = has_errors ? bytes : 0;
+  placed->bytes = places + bytes + placed->errors;
   return {};
 }
 
@@ -88,9 +91,16 @@ void pack_mask(const CoarseMask& mask, const PlacedMask& placed, uint8_t* memory
   std::memcpy(memory, placed.place, placed.count * sizeof(MaskPlace));
   for (int i = 0; i < placed.count; i++) {
     const MaskPart& p = mask.part[placed.part[i]];
-    uint8_t* to = memory + placed.place[i].at;
-    for (int y = 0; y < p.height; y++, to += p.width)
-      std::memcpy(to, p.data + y * p.stride, size_t(p.width));
+    const auto copy = [&](const uint8_t* image, uint8_t* to) {
+      for (int y = 0; y < p.height; y++, to += p.width)
+        if (image)
+          std::memcpy(to, image + y * p.stride, size_t(p.width));
+        else
+          std::memset(to, 255, size_t(p.width));
+    };
+    uint8_t* const to = memory + placed.place[i].at;
+    copy(p.data, to);
+    if (placed.errors) copy(p.error, to + placed.errors);
   }
 }
 

@@ -31,6 +31,11 @@ struct MaskPart {
   // The rectangle in which the image counts. Pixels of the image whose centres are outside of it
   // (borders, padding) are not read, and the pixels at its edge are repeated.
   MaskRectangle counts;
+  // A second image of the same size and stride, or null. It has the error of the mask's edge as a
+  // share of GuidedParams::mask_error, where 255 is all of it, as it is without such an image. With
+  // MatteRefine::colors it tells apart classes whose edges are off by different amounts, so each
+  // pixel should have the error of the nearest class, on both sides of the edge.
+  const uint8_t* error = nullptr;
 };
 
 struct CoarseMask {
@@ -62,11 +67,13 @@ struct MaskPlace {
   int32_t pitch = 0;
 };
 
-// A mask that is placed on a frame. In memory, the places come first, then the parts' rows.
+// A mask that is placed on a frame. In memory, the places come first, then the parts' rows, then
+// their errors.
 struct PlacedMask {
   int count = 0;
   MaskPlace place[CoarseMask::kMaxParts];
   int part[CoarseMask::kMaxParts] = {};  // its index in the mask
+  size_t errors = 0;                     // bytes from a part to its errors; 0: no part has any
   size_t bytes = 0;                      // of places and rows
 };
 

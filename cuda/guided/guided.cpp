@@ -500,7 +500,7 @@ class CudaGuided final : public GuidedPlan {
     const Statistics& s = direct ? direct_ : any_;
     GuidedSums sums = s.arguments.sums;
     if (colors_.statistics_strip()) sums.strip = joined ? 1 : colors_.statistics_strip();
-    if (colors()) VF_TRY(colors_.enqueue(source_, mask_.mask(), sums, reads));
+    if (colors()) VF_TRY(colors_.enqueue(source_, mask_, sums, reads));
     if (mask_samples_.data)
       VF_TRY(mask_pass_.enqueue(cuda_, source_, grid_, mask_.mask(), mask_samples_));
     if (!colors_.statistics_strip())

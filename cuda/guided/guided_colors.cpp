@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cuda/core/parts.h"
+#include "cuda/guided/guided_mask.h"
 
 namespace vf::cuda {
 
@@ -15,6 +16,8 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
   ColorVotes& v = v_;
   v.width = c.width;
   v.height = c.height;
+  v.frame_width = task.width;
+  v.frame_height = task.height;
   v.pitch = (c.width + 7) & ~7;
   v.cell_width = c.cell_width;
   v.cell_height = c.cell_height;
@@ -104,10 +107,11 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
   return {};
 }
 
-Status GuidedColorsPlan::enqueue(const GuidedSource& source, const ExternalMask& mask,
+Status GuidedColorsPlan::enqueue(const GuidedSource& source, const MaskUploads& mask,
                                  const GuidedSums& sums, GuidedReads reads) {
   CudaQueue& queue = *queue_;
-  VF_TRY(samples_[int(reads)].enqueue(queue, source, mask, samples()));
+  VF_TRY(samples_[int(reads)].enqueue(queue, source, mask.mask(), samples()));
+  v_.edge_error = mask.edge_error();
   VF_TRY(prior_.enqueue(queue, v_));
   VF_TRY(votes_.enqueue(queue, v_));
   if (statistics_strip_) {

@@ -24,6 +24,7 @@
 // times, 2 for the prior and 8 for the vote. Each cell has 40 bytes for each class. A block without
 // a sample in the band makes no votes.
 #include "cuda/guided/guided_colors.cuh"
+#include "cuda/guided/guided_mask.cuh"
 
 #include <cuda_fp16.h>
 
@@ -147,6 +148,12 @@ __device__ __forceinline__ void write_models(const ColorVotes& v, const Place& p
 }
 
 // ---- the prior ---------------------------------------------------------------------------------
+
+// Widens X where the mask's edge is off by less than the largest error.
+__device__ __forceinline__ int scaled(const ColorVotes& v, int x, int y, int prior) {
+  const int error = int(mask_at_centre(v.edge_error, x, y, v.frame_width, v.frame_height));
+  return error ? min(max(prior * 255 / error, -kOne), kOne) : prior;
+}
 
 // Mixes X with that of the previous frames where the guide stands still.
 __device__ __forceinline__ int steady(const ColorVotes& v, int x, int y, int prior) {
@@ -362,6 +369,7 @@ __global__ __launch_bounds__(256) void prior(const ColorVotes v) {
   for (int s = 0; s < 2; s++) {
     const int y = p.Y + 4 * s;
     const bool in = p.X < v.width && y < v.height;
+    if (in && v.edge_error.count) x_of[s] = scaled(v, p.X, y, x_of[s]);
     if (in && v.previous) x_of[s] = steady(v, p.X, y, x_of[s]);
     if (p.X < v.pitch && y < v.height)
       v.prior[size_t(y) * v.pitch + p.X] = int16_t(in ? x_of[s] : kOne);

@@ -7,6 +7,8 @@
 
 namespace vf::cuda {
 
+class MaskUploads;
+
 // The sums tell how the votes disagree with the mask (MaskErrors of the library), each as number <<
 // 40 | sum. The last sum is that of the steps of luma. Blocks add to several copies, so that they
 // do not wait for each other.
@@ -59,6 +61,10 @@ struct ColorVotes {
   int widest = 0;  // E in 1 / kErrorUnit pixels
   VoteErrors* errors = nullptr;
 
+  // The error of the mask's edge, in a frame of this size.
+  ExternalMask edge_error;
+  int frame_width = 0, frame_height = 0;
+
   // These are the guided filter's samples at another subsample.
   uint32_t* low = nullptr;
   int low_pitch = 0;
@@ -99,7 +105,7 @@ class GuidedColorsPlan {
  public:
   Status prepare(CudaQueue& queue, const GuidedTask& task);
   // Enqueues the votes of a frame. Where they make the statistics as well, those go to `sums`.
-  Status enqueue(const GuidedSource& source, const ExternalMask& mask, const GuidedSums& sums,
+  Status enqueue(const GuidedSource& source, const MaskUploads& mask, const GuidedSums& sums,
                  GuidedReads reads);
   // Rows of a strip if the votes make the statistics as well, and else 0.
   int statistics_strip() const { return statistics_strip_; }

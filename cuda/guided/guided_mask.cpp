@@ -24,6 +24,7 @@ Status MaskUploads::set(CudaQueue& queue, const CoarseMask& mask, int width, int
     next_ = (next_ + 1) % kSlots;
   }
   count_ = placed_.count;
+  errors_ = placed_.errors;
   id_ = mask.id;
   return {};
 }

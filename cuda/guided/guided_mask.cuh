@@ -35,12 +35,11 @@ __device__ __forceinline__ uint32_t mask_byte(int v) {
   return uint32_t(v + (1 << 15)) >> 16;
 }
 
-// Puts the mask at the centre of a sample of 4 x 4 pixels into its word.
-__device__ __forceinline__ uint32_t with_external(const GuidedSource& g, const ExternalMask& mask,
-                                                  uint32_t word, int x, int y) {
-  const int hx = min(GuidedColors::kStep * (2 * x + 1), 2 * g.width - 1);
-  const int hy = min(GuidedColors::kStep * (2 * y + 1), 2 * g.height - 1);
-  return (word & 0x00ffffff) | mask_byte(mask_at(mask, hx, hy)) << 24;
+// Returns the mask at the centre of a sample of 4 x 4 pixels of a frame.
+__device__ __forceinline__ uint32_t mask_at_centre(const ExternalMask& mask, int x, int y,
+                                                   int width, int height) {
+  return mask_byte(mask_at(mask, min(GuidedColors::kStep * (2 * x + 1), 2 * width - 1),
+                           min(GuidedColors::kStep * (2 * y + 1), 2 * height - 1)));
 }
 
 // Makes a thread's sample for refine=colors or the layers, of which `make` returns the word. The
@@ -53,7 +52,7 @@ __device__ __forceinline__ void make_sample(const GuidedSource& g, const Externa
   let_next_start();
   if (x >= to.pitch || y >= to.height) return;
   uint32_t word = make(x, y);
-  if (external) word = with_external(g, mask, word, x, y);
+  if (external) word = (word & 0x00ffffff) | mask_at_centre(mask, x, y, g.width, g.height) << 24;
   to.data[size_t(y) * to.pitch + x] = word;
 }
 

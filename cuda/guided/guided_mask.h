@@ -22,6 +22,10 @@ class MaskUploads {
 
   // Returns the mask on the device, for work that is enqueued after set().
   ExternalMask mask() const { return {device_.as<MaskPlace>(), device_.as<uint8_t>(), count_}; }
+  // Returns the error of the mask's edge as a mask. It has no parts if they have no errors.
+  ExternalMask edge_error() const {
+    return {device_.as<MaskPlace>(), device_.as<uint8_t>() + errors_, errors_ ? count_ : 0};
+  }
 
  private:
   struct Slot {
@@ -34,6 +38,7 @@ class MaskUploads {
   Allocation device_;
   PlacedMask placed_;
   int count_ = 0;
+  size_t errors_ = 0;
   uint64_t id_ = 0;
 };
 

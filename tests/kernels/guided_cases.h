@@ -145,6 +145,19 @@ class DiscMask {
     data_.push_back(std::move(data));
     parts_.push_back({data_.back().data(), stride, width, height, image, counts});
   }
+  // Gives the last part an error for each of its pixels: two classes and, here and there, any other.
+  void add_errors(Random& random) {
+    MaskPart& part = parts_.back();
+    std::vector<uint8_t> data(size_t(part.stride) * part.height);
+    for (int y = 0; y < part.height; y++)
+      for (int x = 0; x < part.width; x++)
+        data[size_t(y) * part.stride + x] =
+            uint8_t(random.between(0, 9) == 0 ? random.between(0, 255)
+                    : 2 * x < part.width      ? 255
+                                              : 85);
+    data_.push_back(std::move(data));
+    part.error = data_.back().data();
+  }
   CoarseMask mask(uint64_t id = 0) const { return {parts_.data(), int(parts_.size()), id}; }
 
  private:

@@ -225,6 +225,26 @@ void external_cases(Context& context) {
                 for (size_t i = 0; i < place.image.size(); i++)
                   disc.add(random, mw, mh, place.image[i], place.counts[i]);
               });
+  // Errors of the mask's edge, of all parts or of one, with each size of the band.
+  for (const int error : {0, 1, 7, 20, 40, 64})
+    for (const bool apart : {false, true})
+      for (const int s : {1, 4}) {
+        GuidedParams p = external_params(MatteRefine::colors, s, 12);
+        p.mask_error = error;
+        for (const Type type : {Type::u8, Type::u16, Type::f32})
+          for (const auto& [fw, fh] : {std::pair{w, h}, {1, 1}, {41, 203}})
+            check(text("%s %dx%d errors %d %s subsample %d", name_of(type), fw, fh, error,
+                       apart ? "of an object" : "of the frame", s),
+                  rgba(type, fw, fh), rgba(type, fw, fh), p,
+                  [&, fw = fw, fh = fh](DiscMask& disc, Random& random) {
+                    if (apart)
+                      disc.add(random, 20, 20, {fw * 0.1, fh * 0.1, fw * 0.4, fh * 0.6}, all);
+                    disc.add(random, 48, 27, whole(fw, fh), whole(fw, fh));
+                    disc.add_errors(random);
+                    if (apart)
+                      disc.add(random, 20, 20, {fw * 0.6, fh * 0.1, fw * 0.9, fh * 0.6}, all);
+                  });
+      }
   // Orders, planes, outputs, conversions.
   for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
     for (int output = 0; output < 4; output++)
@@ -322,6 +342,7 @@ void mask_sequence(Context& context, MatteRefine refine) {
         const int size = t == 9 ? 30 : 10 + 37 * (t % 4);
         for (int i = 0; i < t % 3 + (t != 3); i++)
           disc.add(random, size, size + i, {-3.0 * t, 0, w + 2.0 * i, h + 1.0 * t}, whole(w, h));
+        if (t % 5 == 1) disc.add_errors(random);
         const CoarseMask mask = disc.mask(t == 8 || t == 9 ? 7 : t == 12 ? 0 : 100 + t);
         if (Status s = plan->set_mask(mask); !s.ok()) return s.message();
         if (t != 9)

@@ -40,8 +40,8 @@ class ReferenceGuided final : public GuidedPlan {
   }
 
  private:
-  // Returns the external mask at a position in half pixels.
-  double beside(int hx, int hy) const {
+  // Returns the external mask at a position in half pixels, or the error of its edge.
+  double beside(int hx, int hy, size_t errors = 0) const {
     double most = 0;
     for (int i = 0; i < placed_.count; i++) {
       const MaskPlace& m = placed_.place[i];
@@ -51,7 +51,7 @@ class ReferenceGuided final : public GuidedPlan {
       for (int j = int(y); j <= std::min(int(y) + 1, m.y.maximum / 256); j++)
         for (int k = int(x); k <= std::min(int(x) + 1, m.x.maximum / 256); k++)
           sum += std::max(0.0, 1 - std::abs(x - k)) * std::max(0.0, 1 - std::abs(y - j)) *
-                 parts_[m.at + size_t(j) * m.pitch + k];
+                 parts_[m.at + errors + size_t(j) * m.pitch + k];
       most = std::max(most, sum);
     }
     return most / 255;
@@ -134,7 +134,9 @@ class ReferenceGuided final : public GuidedPlan {
     };
     if (votes()) {
       if (t_.params.mask == MatteMask::external)
-        votes_.use_mask([&](int hx, int hy) { return beside(hx, hy); });
+        votes_.use_mask(
+            [&](int hx, int hy) { return beside(hx, hy); },
+            [&](int hx, int hy) { return placed_.errors ? beside(hx, hy, placed_.errors) : 0; });
       votes_.vote(read, fresh_);
     }
     for (int j = 0; j < h; j++)

@@ -46,6 +46,13 @@ int ReferenceColors::bytes(const Read& read, int x, int y, int size, int c) cons
   return int(floor_divide(510 * sum + n * full, 2 * n * full));
 }
 
+// Reads a mask beside the frame at a sample's centre, as a code of 8 bits.
+int ReferenceColors::centre(const Beside& mask, int i, int j) const {
+  return int(std::floor(255 * mask(std::min(kStep * (2 * i + 1), 2 * t_.width - 1),
+                                   std::min(kStep * (2 * j + 1), 2 * t_.height - 1)) +
+                        0.5));
+}
+
 void ReferenceColors::prior() {
   const GuidedParams& p = t_.params;
   const int edge = p.mask_error ? std::max(p.mask_error, 4) : 18,
@@ -70,8 +77,9 @@ void ReferenceColors::prior() {
       });
       // A sample is in the band where 4 sqrt(D) < 2 E.
       const bool band = 4 * nearest < edge * edge;
-      const int x =
-          band ? int(std::floor(kOne * kStep * std::sqrt(nearest) / (2 * edge) + 0.5)) : kOne;
+      int x = band ? int(std::floor(kOne * kStep * std::sqrt(nearest) / (2 * edge) + 0.5)) : kOne;
+      const int error = edge_error_ ? centre(edge_error_, i, j) : 0;
+      if (error) x = std::min(int(floor_divide(x * 255, error)), kOne);
       x_[at] = subject[at] ? x : -x;
     }
 }
@@ -221,11 +229,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
     for (int j = 0; j < h_; j++)
       for (int i = 0; i < w_; i++)
         out[size_t(j) * w_ + i] =
-            c == 3 && beside_
-                ? int(std::floor(255 * beside_(std::min(kStep * (2 * i + 1), 2 * t_.width - 1),
-                                               std::min(kStep * (2 * j + 1), 2 * t_.height - 1)) +
-                                 0.5))
-                : bytes(read, kStep * i, kStep * j, kStep, c);
+            c == 3 && beside_ ? centre(beside_, i, j) : bytes(read, kStep * i, kStep * j, kStep, c);
   }
   prior();
   if (p.temporal > 0) steady(fresh);

@@ -16,10 +16,14 @@ class ReferenceColors {
 
   explicit ReferenceColors(const GuidedTask& task);
 
-  // Reads the external mask, over full scale, at a position in half pixels.
+  // Reads the external mask, over full scale, at a position in half pixels. Another one reads the
+  // error of its edge, where 0 is the largest error, too.
   using Beside = std::function<double(int hx, int hy)>;
   // Makes vote() take the samples' mask from the external mask.
-  void use_mask(const Beside& beside) { beside_ = beside; }
+  void use_mask(const Beside& beside, const Beside& error) {
+    beside_ = beside;
+    edge_error_ = error;
+  }
 
   // Makes the votes of a frame. `fresh` forgets the previous frames.
   void vote(const Read& read, bool fresh);
@@ -44,6 +48,7 @@ class ReferenceColors {
     Grid n, mean[3], variance;
   };
 
+  int centre(const Beside& mask, int i, int j) const;
   void prior();
   void steady(bool fresh);
   double narrow(const Grid& l);
@@ -53,7 +58,7 @@ class ReferenceColors {
   double bilinear(const Grid& g, double u, double v) const;
 
   const GuidedTask& t_;
-  Beside beside_;
+  Beside beside_, edge_error_;
   int w_, h_, cw_, ch_;
   std::vector<int> guide_[3], mask_, x_;  // samples; x_: the prior times 2^14
   std::array<std::vector<int>, 4> memory_;

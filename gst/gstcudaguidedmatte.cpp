@@ -61,6 +61,7 @@
  *     ! video/x-raw,format=GRAY8 ! queue ! c.alpha
  * ]| A clip and its coarse mask from two files. alphacombine wants both in the same range.
  */
+#include <algorithm>
 #include <new>
 
 #include "filters/guided.h"
@@ -210,6 +211,8 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   Settings s = gst_cuda_video_filter_is_off(filter) ? Settings::opaque()
                                                     : gstvf::locked(self, self->settings);
   s.mask = s.kind_of_mask();
+  if (const int error = s.external() ? s.label_error() : 0)
+    s.mask_error = std::max(s.edge_of(s.mask_error), error);
   // While the output has no alpha, it stays a composite, until new caps.
   const bool opaque = vf::matte_channels(out.layout, out.color).alpha.plane < 0;
   if (opaque) s.output = vf::MatteOutput::composite;
@@ -237,7 +240,7 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
     self->masks.use(gstvf::MaskMissing::opaque, self->format);
     return static_cast<vf::GuidedPlan&>(plan).set_mask(self->masks.mask(rows));
   }
-  const auto settings = gstvf::locked<gstvf::MatteMaskSettings>(self, self->settings);
+  const Settings settings = gstvf::locked(self, self->settings);
   if (!settings.external()) return {};
   // Both fields belong to one buffer, so its mask is read once. Reading may run out of memory.
   const auto take = [&] {
@@ -246,7 +249,8 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
         segment.format == GST_FORMAT_TIME
             ? gst_segment_to_running_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(in))
             : GST_CLOCK_TIME_NONE;
-    const std::string problem = self->masks.take(in, settings, self->format, time);
+    const std::string problem =
+        self->masks.take(in, settings, settings.mask_error, self->format, time);
     if (!problem.empty() && self->warnings.allows(problem))
       GST_ELEMENT_WARNING_WITH_DETAILS(self, STREAM, FORMAT,
                                        ("A mask was ignored: %s.", problem.c_str()), (nullptr),

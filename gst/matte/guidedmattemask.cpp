@@ -29,7 +29,8 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
            "Regions of the segmentation that are the subject: names of their classes or objects, "
            "or their indices, separated by commas (mask=segmentation). Empty = all except region "
            "0, the background. With mask=tensor, numbers of the channels whose sum is the subject, "
-           "and empty = mask-channel"},
+           "and empty = mask-channel. A number after a colon is the mask-error of that class, as "
+           "in hair:16,clothes:8"},
           {"mask-tensor", "Mask tensor", &S::tensor,
            "Tensor to use as the mask: its id, or its index among the tensors of the frame "
            "(mask=tensor). Empty = the first"},
@@ -54,6 +55,47 @@ gint64 number_of(const std::string& text) {
                                                                                     : -1;
 }
 
+// Splits the error off from a label such as "hair:24". The error is 0 if there is none.
+struct Label {
+  std::string name;
+  int error = 0;
+  explicit Label(const std::string& text) : name(text) {
+    const size_t colon = text.rfind(':');
+    if (colon == std::string::npos || colon == 0) return;
+    const gint64 number = number_of(text.substr(colon + 1));
+    if (number < 1 || number > vf::GuidedParams::kMaskError.max) return;
+    name.resize(colon);
+    error = int(number);
+  }
+};
+
+// Gives pixels of 0 the error of the nearest other pixel. A step counts 3, and a diagonal one 4.
+void spread_errors(int width, int height, uint8_t* error) {
+  constexpr uint16_t none = 0xfff0;
+  const int pitch = width + 2;  // with a pixel of border
+  std::vector<uint16_t> distance(size_t(pitch) * (height + 2), none);
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++)
+      if (error[size_t(y) * width + x]) distance[size_t(y + 1) * pitch + x + 1] = 0;
+  for (const int way : {1, -1})
+    for (int j = 0; j < height; j++)
+      for (int i = 0; i < width; i++) {
+        const int x = way > 0 ? i : width - 1 - i, y = way > 0 ? j : height - 1 - j;
+        uint16_t* const here = distance.data() + ptrdiff_t(y + 1) * pitch + x + 1;
+        uint8_t* const own = error + ptrdiff_t(y) * width + x;
+        const auto from = [&](int dx, int dy, int step) {
+          const int d = here[way * (dy * pitch + dx)] + step;
+          if (d >= *here) return;
+          *here = uint16_t(d);
+          *own = own[way * (dy * width + dx)];
+        };
+        from(-1, 0, 3);
+        from(-1, -1, 4);
+        from(0, -1, 3);
+        from(1, -1, 4);
+      }
+}
+
 // Adds a name to a list for a message: "a", "b" and so on.
 void list(std::string* all, const std::string& name) {
   constexpr size_t enough = 200;
@@ -63,6 +105,13 @@ void list(std::string* all, const std::string& name) {
 
 }  // namespace
 
+int MatteMaskSettings::label_error() const {
+  int largest = 0;
+  for_each_name(label,
+                [&](const std::string& text) { largest = std::max(largest, Label(text).error); });
+  return largest;
+}
+
 bool MatteMasks::refuse(std::string problem) {
   problem_ = std::move(problem);
   return false;
@@ -70,11 +119,29 @@ bool MatteMasks::refuse(std::string problem) {
 
 uint8_t* MatteMasks::add(int width, int height, const vf::MaskRectangle& image,
                          const vf::MaskRectangle& counts) {
+  uint8_t* const data = room(size_t(width) * height);
+  next_.part.push_back({data, width, width, height, image, counts});
+  return data;
+}
+
+void MatteMasks::add_errors(const std::function<void(uint8_t*)>& fill) {
+  vf::MaskPart& part = next_.part.back();
+  uint8_t* const data = room(size_t(part.width) * part.height);
+  fill(data);
+  spread_errors(part.width, part.height, data);
+  part.error = data;
+}
+
+uint8_t* MatteMasks::room(size_t bytes) {
   if (next_.pixels.size() == next_.used) next_.pixels.emplace_back();
   std::vector<uint8_t>& pixels = next_.pixels[next_.used++];
-  pixels.resize(size_t(width) * height);
-  next_.part.push_back({pixels.data(), width, width, height, image, counts});
+  pixels.resize(bytes);
   return pixels.data();
+}
+
+uint8_t MatteMasks::share_of(int label_error) const {
+  const int error = label_error ? label_error : mask_error_;
+  return uint8_t(std::max((510 * error + largest_error_) / (2 * largest_error_), 1));
 }
 
 // Segmentations
@@ -82,31 +149,35 @@ uint8_t* MatteMasks::add(int width, int height, const vf::MaskRectangle& image,
 // Marks the regions that `labels` names. Returns false if there are none.
 bool MatteMasks::select(const SegmentationView& view, const std::string& labels) {
   selected_.assign(1 << 16, 0);
-  const auto mark = [&](guint id) {
-    if (id < selected_.size()) selected_[id] = 255;
+  region_errors_.assign(largest_error_ ? 1 << 16 : 0, 0);
+  const auto mark = [&](guint id, int error = 0) {
+    if (id >= selected_.size()) return;
+    selected_[id] = 255;
+    if (largest_error_) region_errors_[id] = share_of(error);
   };
   if (labels.empty()) {
     for (const SegmentationView::Region& r : view.regions)
       if (r.id) mark(r.id);
     return true;
   }
-  const auto named = [&](const std::string& label) {
+  const auto named = [&](const std::string& name, int error = 0) {
     bool any = false;
     for (const SegmentationView::Region& r : view.regions)
-      if (r.label == label) {
-        mark(r.id);
+      if (r.label == name) {
+        mark(r.id, error);
         any = true;
       }
     return any;
   };
   if (named(labels)) return true;  // a name may have a comma
   bool any = false;
-  for_each_name(labels, [&](const std::string& label) {
-    const gint64 index = number_of(label);
-    if (named(label)) {
+  for_each_name(labels, [&](const std::string& text) {
+    const Label label(text);
+    const gint64 index = number_of(label.name);
+    if (named(text) || named(label.name, label.error)) {  // or a colon
       any = true;
     } else if (index >= 0 && gsize(index) < view.regions.size()) {
-      mark(view.regions[gsize(index)].id);
+      mark(view.regions[gsize(index)].id, label.error);
       any = true;
     }
   });
@@ -123,7 +194,12 @@ bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace
         const vf::MaskRectangle covers = {x, y, x + view.width, y + view.height};
         return add(width, height, covers, covers);
       });
-  return wrong.empty() || refuse(wrong);
+  if (!wrong.empty()) return refuse(wrong);
+  if (largest_error_)
+    add_errors([&](uint8_t* out) {
+      read_segmentation(view, region_errors_, vf::MaskPart::kSize, [&](int, int) { return out; });
+    });
+  return true;
 }
 
 bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& settings,
@@ -131,7 +207,7 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
   bool any = false, named = false;
   std::string names;
   for_each_segmentation(buffer, [&](const SegmentationView& view) {
-    if (next_.used == size_t(vf::CoarseMask::kMaxParts)) {
+    if (next_.part.size() == size_t(vf::CoarseMask::kMaxParts)) {
       refuse(printed("a frame has more segmentations than %d", vf::CoarseMask::kMaxParts));
       return false;
     }
@@ -156,16 +232,20 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
 // Finds the channels that are the subject.
 bool MatteMasks::read_channels(const MatteMaskSettings& settings) {
   channels_.clear();
+  channel_errors_.clear();
   bool ok = true;
-  for_each_name(settings.label, [&](const std::string& label) {
-    const gint64 number = number_of(label);
+  for_each_name(settings.label, [&](const std::string& text) {
+    const Label label(text);
+    const gint64 number = number_of(label.name);
     if (!MatteMaskSettings::kChannel.allow(int(std::min<gint64>(number, G_MAXINT))))
       ok = refuse(
           printed("the channels of a tensor have numbers from %d to %d, so \"%s\" is none "
                   "(mask-label)",
-                  MatteMaskSettings::kChannel.min, MatteMaskSettings::kChannel.max, label.c_str()));
-    else if (std::find(channels_.begin(), channels_.end(), int(number)) == channels_.end())
+                  MatteMaskSettings::kChannel.min, MatteMaskSettings::kChannel.max, text.c_str()));
+    else if (std::find(channels_.begin(), channels_.end(), int(number)) == channels_.end()) {
       channels_.push_back(int(number));
+      if (largest_error_) channel_errors_.push_back(share_of(label.error));
+    }
   });
   if (ok && channels_.empty()) channels_.push_back(settings.channel);
   return ok;
@@ -212,6 +292,10 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
     problem_ = convert_mask(t, shape, channels_, settings.activation,
                             [&] { return add(shape.width, shape.height, image, frame); });
     ok = problem_.empty();
+    if (ok && largest_error_)
+      add_errors([&](uint8_t* out) {
+        choose_errors(t, shape, channels_, channel_errors_, next_.part.back().data, out);
+      });
     return false;
   });
   return ok;
@@ -219,9 +303,12 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
 
 // The frames' masks
 
-std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& settings,
+std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& settings, int mask_error,
                              const Format& format, GstClockTime time) {
   problem_.clear();
+  mask_error_ = vf::GuidedParams::edge_of(mask_error);
+  largest_error_ = settings.label_error();
+  if (largest_error_) largest_error_ = std::max(largest_error_, mask_error_);
   next_.part.clear();
   next_.used = 0;
   const FramePlace place = place_of(format, buffer);

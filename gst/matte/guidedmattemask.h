@@ -4,6 +4,7 @@
 
 #include <gst/video/video.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct MatteMaskSettings {
 
   MatteSource source = MatteSource::alpha;
   // Names or indices of the regions, or numbers of the tensor's channels. Empty: all regions except
-  // the background, or `channel`.
+  // the background, or `channel`. Each may have the error of its edge, as in "hair:24".
   std::string label;
   std::string tensor;  // id or index; empty: the first
   int channel = 0;     // channel of the tensor
@@ -35,6 +36,8 @@ struct MatteMaskSettings {
   bool external() const {
     return source == MatteSource::segmentation || source == MatteSource::tensor;
   }
+  // Returns the largest error of a label, or 0 if none has any.
+  int label_error() const;
   // Installs all properties except `mask`, from class_init.
   static void install(GObjectClass* klass, MatteMaskSettings* (*settings_of)(GObject*));
 };
@@ -43,9 +46,10 @@ struct MatteMaskSettings {
 class MatteMasks {
  public:
   // Looks for the mask of a frame in `format` (all of its rows) at a running time, which may be
-  // GST_CLOCK_TIME_NONE. Returns what is wrong with a mask that was ignored, else an empty text.
-  std::string take(GstBuffer* buffer, const MatteMaskSettings& settings, const Format& format,
-                   GstClockTime time);
+  // GST_CLOCK_TIME_NONE. Labels without an error have `mask_error`. Returns what is wrong with a
+  // mask that was ignored, else an empty text.
+  std::string take(GstBuffer* buffer, const MatteMaskSettings& settings, int mask_error,
+                   const Format& format, GstClockTime time);
   // Takes a mask of one value instead, without looking at a frame.
   void use(MaskMissing mask, const Format& format);
   // Returns the nanoseconds from the frame of the mask to the last frame. They are 0 if it is the
@@ -74,6 +78,13 @@ class MatteMasks {
   // Adds a part of width x height pixels and returns where to write them.
   uint8_t* add(int width, int height, const vf::MaskRectangle& image,
                const vf::MaskRectangle& counts);
+  // Gives the last part errors: `fill` writes them, with 0 where they are those of the nearest other
+  // pixel.
+  void add_errors(const std::function<void(uint8_t*)>& fill);
+  // Returns the share of the largest error that a label's error is.
+  uint8_t share_of(int label_error) const;
+  // Returns room for as many bytes, which are kept for the next mask.
+  uint8_t* room(size_t bytes);
 
   std::string problem_;
   // Holds the parts of a mask. Their pixels are kept for the next one.
@@ -86,6 +97,10 @@ class MatteMasks {
   std::vector<vf::MaskPart> field_;
   std::vector<uint8_t> selected_;  // 255 for the numbers of selected regions
   std::vector<int> channels_;      // of the tensor, that are the subject
+  // If labels have errors, `largest_error_` is above 0, and these are the shares of it that the
+  // selected regions have by their numbers, and the channels.
+  std::vector<uint8_t> region_errors_, channel_errors_;
+  int mask_error_ = 0, largest_error_ = 0;
   uint64_t id_ = kOpaque, last_id_ = kTransparent;
   bool held_ = false;
   GstClockTime time_ = GST_CLOCK_TIME_NONE, age_ = 0;

@@ -18,6 +18,10 @@ std::string dims_of(const TensorView& t) {
 }
 
 // These read numbers that need not be aligned in memory.
+struct Byte {
+  static constexpr gsize kSize = 1;
+  static float read(const guint8* at) { return *at; }
+};
 struct Half {
   static constexpr gsize kSize = 2;
   static float read(const guint8* at) {
@@ -214,6 +218,37 @@ std::string convert_mask(const TensorView& t, const MaskShape& shape,
   }
   gst_buffer_unmap(t.data, &map);
   return problem;
+}
+
+void choose_errors(const TensorView& t, const MaskShape& shape, const std::vector<int>& channels,
+                   const std::vector<guint8>& errors, const guint8* mask, guint8* out) {
+  const gsize count = gsize(shape.width) * shape.height;
+  const gsize pixel = shape.channels_last ? gsize(shape.channels) : 1;
+  const gsize step = shape.channels_last ? 1 : count;
+  GstMapInfo map;
+  memset(out, 0, count);
+  if (!gst_buffer_map(t.data, &map, GST_MAP_READ)) return;
+  // Activations keep the order of the channels.
+  const auto choose = [&](auto type) {
+    using T = decltype(type);
+    for (gsize i = 0; i < count; i++) {
+      if (mask[i] < 128) continue;
+      const auto at = [&](gsize k) {
+        return T::read(map.data + (i * pixel + gsize(channels[k]) * step) * T::kSize);
+      };
+      gsize best = 0;
+      for (gsize k = 1; k < channels.size(); k++)
+        if (at(k) > at(best)) best = k;
+      out[i] = errors[best];
+    }
+  };
+  if (t.type == TensorView::Type::u8)
+    choose(Byte());
+  else if (t.type == TensorView::Type::f16)
+    choose(Half());
+  else
+    choose(Float());
+  gst_buffer_unmap(t.data, &map);
 }
 
 }  // namespace gstvf

@@ -35,4 +35,11 @@ std::string convert_mask(const TensorView& tensor, const MaskShape& shape,
                          const std::vector<int>& channels, MaskActivation activation,
                          const std::function<guint8*()>& room);
 
+// Writes for each pixel whose mask is 128 or more the error of the channel with the largest value,
+// and 0 for all others. `errors` has a number for each of the channels. The tensor is one that
+// convert_mask() has made the mask of.
+void choose_errors(const TensorView& tensor, const MaskShape& shape,
+                   const std::vector<int>& channels, const std::vector<guint8>& errors,
+                   const guint8* mask, guint8* out);
+
 }  // namespace gstvf

@@ -78,6 +78,11 @@ void invalid_mask_cases(Suite& s, const std::string& at, const Row& row) {
          m.set_property("mask-label", "1,hair");
          add(f, {2, 4, 4}, 128);
        }},
+      {"a channel with an error of 0", "tensor", "\"1:0\" is none",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-label", "1:0");
+         add(f, {2, 4, 4}, 128);
+       }},
       {"NaN in one of several channels", "tensor", "NaN",
        [](GstBuffer* f, Matte& m) {
          m.set_property("mask-label", "0,1");

@@ -136,6 +136,62 @@ void tensor_cases(Suite& s, const std::string& at, const Row& row) {
       m.is_silent();
     });
 
+  for (const int type :
+       {GST_TENSOR_DATA_TYPE_FLOAT32, GST_TENSOR_DATA_TYPE_FLOAT16, GST_TENSOR_DATA_TYPE_UINT8})
+    for (const bool last : {false, true})
+      s.run(at + "tensor/errors of channels/" + std::to_string(type) + (last ? " HxWxC" : " CxHxW"),
+            [&, type, last](Case& c) {
+              if (!usable(c, row)) return;
+              // The largest error is that of a label or mask-error, which is 18.
+              const struct {
+                const char* label;
+                int most, left, right;
+              } wanted[] = {{"1:24,2:8", 24, 255, 85},
+                            {"1, 2:6", 18, 255, 85},
+                            {"2:9,1:18", 18, 255, 128},
+                            {"1:1,2:64", 64, 4, 255}};
+              for (const auto& want : wanted) {
+                constexpr int channels = 3;
+                const Classes classes(int(w), int(h), want.left, want.right);
+                const gsize count = gsize(w) * h;
+                std::vector<guint8> values;
+                std::vector<float> numbers(count * channels);
+                for (int y = 0; y < int(h); y++)
+                  for (int x = 0; x < int(w); x++)
+                    for (int k = 0; k < channels; k++) {
+                      const gsize i = gsize(y) * w + gsize(x);
+                      numbers[last ? i * channels + gsize(k) : gsize(k) * count + i] =
+                          classes.on(y) && k ? (k == classes.number(x) ? 0.75f : 0.25f) : 0;
+                    }
+                for (const float v : numbers) {
+                  const guint16 half = half_of(v);
+                  const auto byte = guint8(255 * v + 0.75f);
+                  const void* const from = type == GST_TENSOR_DATA_TYPE_FLOAT32 ? &v
+                                           : type == GST_TENSOR_DATA_TYPE_UINT8
+                                               ? static_cast<const void*>(&byte)
+                                               : &half;
+                  const int size = type == GST_TENSOR_DATA_TYPE_FLOAT32 ? 4
+                                   : type == GST_TENSOR_DATA_TYPE_UINT8 ? 1
+                                                                        : 2;
+                  const auto* const bytes = static_cast<const guint8*>(from);
+                  values.insert(values.end(), bytes, bytes + size);
+                }
+                Matte m(c, row, "tensor", info, nullptr, MatteRefine::colors);
+                m.set_property("mask-label", want.label);
+                m.expect_mask_error(want.most);
+                const BufferPtr f = m.frame();
+                if (!c.ok()) return;
+                Tensor t;
+                t.type = type;
+                add_tensor(
+                    f.get(), t,
+                    last ? std::vector<gsize>{h, w, channels} : std::vector<gsize>{channels, h, w},
+                    buffer_of(values, false));
+                m.expect(f, {classes.part(whole(info))});
+                m.is_silent();
+              }
+            });
+
   s.run(at + "tensor/selected by id and index", [&](Case& c) {
     if (!usable(c, row)) return;
     guint major, minor, micro, nano;
@@ -415,6 +471,42 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
       }
     });
 
+  s.run(at + "segmentation/errors of regions", [&](Case& c) {
+    if (!usable(c, row)) return;
+    // A name may end as an error does, and then has none.
+    const struct {
+      const char *label, *left;
+      int most, errors[2];
+    } wanted[] = {{"hair:24,clothes:8", "hair", 24, {255, 85}},
+                  {"clothes:12, hair", "hair", 18, {255, 170}},
+                  {"1:24,2:8", "hair", 24, {255, 85}},
+                  {"hair:24,clothes:8", "hair:24", 24, {191, 85}}};
+    for (const auto& want : wanted) {
+      Matte m(c, row, "segmentation", info, nullptr, MatteRefine::colors);
+      m.set_property("mask-label", want.label);
+      m.expect_mask_error(want.most);
+      const BufferPtr f = m.frame();
+      if (!c.ok()) return;
+      const Classes classes(31, 24, want.errors[0], want.errors[1]);
+      std::vector<guint16> numbers;
+      for (int y = 0; y < classes.height; y++)
+        for (int x = 0; x < classes.width; x++)
+          numbers.push_back(guint16(classes.on(y) ? 40 * classes.number(x) : 0));
+      GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
+      const GstAnalyticsMtd mtd =
+          add_segmentation(meta, regions_of(numbers, 31, 24, GST_VIDEO_FORMAT_GRAY8), {0, 40, 80},
+                           {0, 0, info.width, info.height});
+      GQuark names[] = {0, g_quark_from_string(want.left), g_quark_from_string("clothes")};
+      gfloat levels[] = {-1, -1, -1};
+      GstAnalyticsMtd cls;
+      gst_analytics_relation_meta_add_cls_mtd(meta, 3, levels, names, &cls);
+      gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mtd.id,
+                                               cls.id);
+      m.expect(f, {classes.part(whole(info))});
+      m.is_silent();
+    }
+  });
+
   s.run(at + "segmentation/instances", [&](Case& c) {
     if (!usable(c, row)) return;
     // Each object has its own image. The objects overlap each other and the frame's edge.
@@ -469,7 +561,7 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
 
   s.run(at + "segmentation/a label without a region", [&](Case& c) {
     if (!usable(c, row)) return;
-    for (const char* label : {"horse", "7", "-1"}) {
+    for (const char* label : {"horse", "7", "-1", ":8", "horse:8"}) {
       Matte m(c, row, "segmentation", info);
       m.set_property("mask-label", label);
       const BufferPtr f = m.frame();

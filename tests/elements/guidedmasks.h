@@ -33,6 +33,29 @@ struct Pixels {
   }
 };
 
+// Makes a mask of two classes: above a third of the height is background, and below it one class is
+// left of the middle, and one right of it. The second image has their errors.
+struct Classes {
+  int width, height;
+  Pixels mask;
+  std::vector<uint8_t> error;
+
+  Classes(int w, int h, int left, int right) : width(w), height(h), mask(w, h) {
+    for (int j = 0; j < h; j++)
+      for (int i = 0; i < w; i++) {
+        mask.value[size_t(j) * w + i] = on(j) ? 255 : 0;
+        error.push_back(uint8_t(number(i) == 1 ? left : right));
+      }
+  }
+  bool on(int y) const { return 3 * y >= height; }
+  int number(int x) const { return 2 * x < width ? 1 : 2; }
+  MaskPart part(const MaskRectangle& image) const {
+    MaskPart p = mask.part(image, image);
+    p.error = error.data();
+    return p;
+  }
+};
+
 // Describes how a tensor holds its numbers.
 struct Tensor {
   int type = GST_TENSOR_DATA_TYPE_FLOAT32;  // a type may also be invalid
@@ -241,6 +264,8 @@ class Matte {
   }
   GstElement* element() { return bench_.element(); }
   Bench& bench() { return bench_; }
+  // Sets the reference's mask_error to what labels with errors make of the element's.
+  void expect_mask_error(int pixels) { params_.mask_error = pixels; }
   void set_property(const char* name, const char* value) {
     gst_util_set_object_arg(G_OBJECT(element()), name, value);
   }

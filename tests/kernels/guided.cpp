@@ -407,7 +407,8 @@ void timed_cases(Context& context) {
     row.dst = to.layout;
     row.tolerance = guided_contract(from.layout, params);
     row.in_place = from.layout == to.layout;
-    row.make = [params, in = from.channels, out = to.channels](
+    const bool classes = std::strstr(note, "classes");
+    row.make = [params, classes, in = from.channels, out = to.channels](
                    Queue& queue, const Layout& src, const Layout& dst, Placement placement,
                    std::unique_ptr<Plan>* plan) {
       std::unique_ptr<GuidedPlan> made;
@@ -418,6 +419,7 @@ void timed_cases(Context& context) {
         DiscMask disc;
         const MaskRectangle frame = whole(dst.plane[0].width, dst.plane[0].height);
         disc.add(random, 256, 256, frame, frame);
+        if (classes) disc.add_errors(random);
         VF_TRY(made->set_mask(disc.mask()));
       }
       *plan = std::move(made);
@@ -489,6 +491,7 @@ void timed_cases(Context& context) {
     GuidedParams p = external_params(refine, 4, colors ? 0 : 32);
     const char* const note = colors ? " colors beside" : " beside";
     timed("1080p RGBA", picture, picture, p, note, [&](TimedCase& row) { row.cpu = colors; });
+    if (colors) same("1080p RGBA", picture, p, " colors beside, classes", false);
     use_ycbcr(&p);
     convert_to_rgb(&p);
     if (colors)

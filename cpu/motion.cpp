@@ -49,21 +49,18 @@ class CpuMotion final : public MotionPlan {
   uint8_t* pyramid(int number) { return pyramids_.as<uint8_t>() + samples_ * size_t(number); }
 
   Status enqueue_read(int first, const MotionPicture* from, int count) override {
-    for (int k = 0; k < count; k++) {
-      MotionPicture source = from[k];
-      int width = params_.width, height = params_.height;
-      for (const MotionLevel& level : levels_) {
+    for (int k = 0; k < count; k++)
+      for (int i = 0; i < kLevels; i++) {
+        const MotionLevel &level = levels_[i], &finer = levels_[std::max(i - 1, 0)];
         uint8_t* to = pyramid(first + k) + level.at;
         strips(level.height, [&](int y0, int y1, int thread) {
           auto* scratch = scratch_.as<char>() + scratch_per_thread_ * size_t(thread);
-          motion_halve_rows(source, width, height, y0, y1, to, scratch);
+          if (i == 0)
+            motion_halve_rows(from[k], params_.width, params_.height, y0, y1, to, scratch);
+          else
+            motion_mean_rows(pyramid(first + k) + finer.at, finer.width, finer.height, y0, y1, to);
         });
-        source = MotionPicture();
-        source.data[0] = to;
-        source.stride[0] = width = level.width;
-        height = level.height;
       }
-    }
     return {};
   }
 
@@ -81,6 +78,8 @@ class CpuMotion final : public MotionPlan {
       s.width = level.width;
       s.height = level.height;
       s.columns = patches_of(level.width);
+      s.steps = steps_of(k);
+      s.candidates = candidates_of(k);
       if (k + 1 < kLevels) {
         s.coarse = vectors_.as<LevelVector>() + levels_[k + 1].vectors_at;
         s.coarse_columns = patches_of(levels_[k + 1].width);

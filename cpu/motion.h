@@ -18,6 +18,7 @@ struct LevelVector {
 struct MotionSearch {
   const uint8_t *picture = nullptr, *before = nullptr;  // levels of the pyramids, without padding
   int width = 0, height = 0, columns = 0;               // of the level; patches in a row
+  int steps = 0, candidates = 0;                        // per patch
   const LevelVector* coarse = nullptr;                  // the coarser level's vectors, or null
   int coarse_columns = 0, coarse_rows = 0;
   LevelVector* out = nullptr;
@@ -28,10 +29,13 @@ struct MotionSearch {
 // Searches rows [j0, j1) of patches.
 void motion_search_rows(const MotionSearch& search, int j0, int j1);
 
-// Makes rows [y0, y1) of a level that has half the size of `from`. `scratch` has
+// Makes rows [y0, y1) of the finest level from a picture of width x height pixels. `scratch` has
 // motion_row_scratch(width) bytes.
 void motion_halve_rows(const MotionPicture& from, int width, int height, int y0, int y1,
                        uint8_t* to, char* scratch);
 size_t motion_row_scratch(int width);
+
+// Makes rows [y0, y1) of a coarser level from the level before, which has width x height samples.
+void motion_mean_rows(const uint8_t* from, int width, int height, int y0, int y1, uint8_t* to);
 
 }  // namespace vf::cpu

@@ -74,6 +74,18 @@ void halve_rows(const MotionPicture& from, int width, int height, int y0, int y1
   }
 }
 
+void mean_rows(const uint8_t* from, int width, int height, int y0, int y1, uint8_t* to) {
+  const int half = half_of(width);
+  for (int y = y0; y < y1; y++) {
+    const uint8_t* HWY_RESTRICT upper = from + size_t(2 * y) * width;
+    const uint8_t* HWY_RESTRICT lower = from + size_t(std::min(2 * y + 1, height - 1)) * width;
+    uint8_t* HWY_RESTRICT out = to + size_t(y) * half;
+    for (int x = 0; x < width / 2; x++)
+      out[x] = uint8_t((upper[2 * x] + upper[2 * x + 1] + lower[2 * x] + lower[2 * x + 1] + 2) >> 2);
+    if (width % 2) out[half - 1] = uint8_t((upper[width - 1] + lower[width - 1] + 1) >> 1);
+  }
+}
+
 // ---- search ------------------------------------------------------------------------------------
 
 // The sums over a patch: squared differences, and slopes times differences.
@@ -283,13 +295,11 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
   const int without = patch->subtract(0, 0, best);
   int with = without;
   if (s.coarse) {
-    const int p = i / 2, q = j / 2;
-    const int beside = i % 2 ? std::min(p + 1, s.coarse_columns - 1) : std::max(p - 1, 0);
-    const int above = j % 2 ? std::min(q + 1, s.coarse_rows - 1) : std::max(q - 1, 0);
-    const LevelVector* near = s.coarse + size_t(q) * s.coarse_columns;
-    const LevelVector* far = s.coarse + size_t(above) * s.coarse_columns;
-    const LevelVector starts[] = {{0, 0}, near[p], near[beside], far[p], far[beside]};
-    for (int k = 1; k < 5; k++) {
+    LevelVector starts[1 + kMostCandidates] = {};
+    for (int k = 1; k <= s.candidates; k++) {
+      const int p = std::clamp(coarser(i, is_second_across(k - 1)), 0, s.coarse_columns - 1);
+      const int q = std::clamp(coarser(j, is_second_down(k - 1)), 0, s.coarse_rows - 1);
+      starts[k] = s.coarse[size_t(q) * s.coarse_columns + p];
       // A vector that was compared already cannot be better.
       bool is_new = true;
       for (int m = 0; m < k && is_new; m++)
@@ -304,7 +314,7 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
     }
   }
   int x = best_x, y = best_y, squares = with;
-  for (int k = 0; k < kIterations; k++) {
+  for (int k = 0; k < s.steps; k++) {
     const DifferenceSums d = multiply_patch(patch->slope_x, patch->slope_y, best);
     const int by_x = step_x(solver, d.x, d.y), by_y = step_y(solver, d.x, d.y);
     if (!by_x && !by_y) break;  // the next steps would be the same
@@ -340,11 +350,15 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(halve_rows);
+HWY_EXPORT(mean_rows);
 HWY_EXPORT(search_rows);
 
 void motion_halve_rows(const MotionPicture& from, int width, int height, int y0, int y1,
                        uint8_t* to, char* scratch) {
   HWY_DYNAMIC_DISPATCH(halve_rows)(from, width, height, y0, y1, to, scratch);
+}
+void motion_mean_rows(const uint8_t* from, int width, int height, int y0, int y1, uint8_t* to) {
+  HWY_DYNAMIC_DISPATCH(mean_rows)(from, width, height, y0, y1, to);
 }
 void motion_search_rows(const MotionSearch& search, int j0, int j1) {
   HWY_DYNAMIC_DISPATCH(search_rows)(search, j0, j1);

@@ -24,8 +24,8 @@ constexpr int kPatch = 8;    // samples of a level, either way
 constexpr int kSpacing = 4;  // samples from one patch to the next
 constexpr int kBefore = 2;   // samples of the first patch that lie before the level's first one
 constexpr int kUnits = 16;   // units of a level's vectors in a sample
-constexpr int kIterations = 3;
 constexpr int kMostStep = 32;  // units
+constexpr int kCandidates = 2, kMostCandidates = 4;  // vectors of the coarser level that are compared
 // Slopes are differences of two samples, limited so that they fit signed bytes.
 constexpr int kLeastSlope = -128, kMostSlope = 127;
 // Both are added to the diagonal elements of the matrix: noise then does not move flat patches far,
@@ -37,6 +37,27 @@ VF_MOTION_BOTH int half_of(int size) {
 }
 VF_MOTION_BOTH int patches_of(int size) {
   return (size + kSpacing - 1) / kSpacing;
+}
+// The coarsest level begins without a vector, and takes more steps. The level behind it compares
+// more vectors, so that what one patch misses comes from another.
+VF_MOTION_BOTH int steps_of(int level) {
+  return level == 3 ? 3 : level == 1 ? 1 : 2;
+}
+VF_MOTION_BOTH int candidates_of(int level) {
+  return level == 2 ? kMostCandidates : kCandidates;
+}
+// Returns the first of the two coarser patches about patch i, along an axis, or the second one,
+// which may lie outside.
+VF_MOTION_BOTH int coarser(int i, bool second) {
+  return (i >> 1) + (second ? (i & 1 ? 1 : -1) : 0);
+}
+// A patch starts from the vectors of coarser patches: candidate k is the second one across or down
+// if this says so.
+VF_MOTION_BOTH bool is_second_across(int k) {
+  return k == 1 || k == 2;
+}
+VF_MOTION_BOTH bool is_second_down(int k) {
+  return k % 2 == 1;
 }
 
 // Solves for the step of a patch: xx, xy and yy are the sums of products of slopes, which are

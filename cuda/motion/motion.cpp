@@ -106,8 +106,8 @@ class CudaMotion final : public MotionPlan {
     r.height = params_.height;
     r.levels = levels_;
     return launch("motion_read", motion_read(),
-                  {dim3(unsigned(blocks_of(levels_.width[0], kMotionTile)),
-                        unsigned(blocks_of(levels_.height[0], kMotionTile)), unsigned(count)),
+                  {dim3(unsigned(blocks_of(levels_.width[0], kMotionReadX)),
+                        unsigned(blocks_of(levels_.height[0], kMotionReadY)), unsigned(count)),
                    dim3(kMotionReadThreads), 0, early()},
                   cuda_.cuda_stream(), r);
   }

@@ -44,9 +44,10 @@ struct MotionRead {
   MotionLevels levels;
 };
 
-// A thread block makes a tile of the finest level and what belongs to it of the others.
-constexpr int kMotionTile = 64;
-constexpr int kMotionReadThreads = 320;
+// A thread block makes a tile of the finest level and what belongs to it of the others. A thread
+// makes 4 x 4 samples of the finest level.
+constexpr int kMotionReadX = 64, kMotionReadY = 32;
+constexpr int kMotionReadThreads = kMotionReadX * kMotionReadY / 16;
 using MotionReadKernel = void (*)(MotionRead);
 MotionReadKernel motion_read();
 

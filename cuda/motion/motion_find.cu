@@ -27,7 +27,6 @@ using namespace vf::motion;
 
 constexpr int kWords = kPatch / 4;
 constexpr uint32_t kHalves = 0x00ff00ff;
-constexpr int kCandidates = 4;
 
 // Holds eight samples of a row, the even and the odd ones, in halves of words.
 struct Eight {
@@ -53,7 +52,7 @@ __device__ __forceinline__ const uint32_t* words_of(const uint8_t* at) {
 // Holds one level of the two pictures.
 struct Level {
   const uint8_t *picture, *before;  // pyramids, in which the level begins at `at`
-  int at, width, height, pitch;
+  int at, width, height, pitch, steps;
 
   // Returns the place of sample (x, y) in a pyramid.
   __device__ __forceinline__ uint32_t place(int x, int y) const {
@@ -65,8 +64,8 @@ __device__ __forceinline__ const MotionFind::Pair& pair_of(const MotionFind& m) 
 }
 __device__ __forceinline__ Level level_of(const MotionFind& m, int level) {
   const MotionFind::Pair& pair = pair_of(m);
-  return {pair.picture,           pair.before,          m.levels.at[level], m.levels.width[level],
-          m.levels.height[level], m.levels.pitch[level]};
+  return {pair.picture,           pair.before,           m.levels.at[level], m.levels.width[level],
+          m.levels.height[level], m.levels.pitch[level], steps_of(level)};
 }
 
 // Holds what was found for a patch. A vector is in the lower and in the upper half of `vector`.
@@ -155,15 +154,16 @@ class Patch {
 
   // Searches the patch from the best of the candidates and no motion. All lanes of a warp call this
   // together.
-  __device__ __forceinline__ Found search(const Level& l, int (&candidates)[kCandidates]) {
+  template <int kCount>
+  __device__ __forceinline__ Found search(const Level& l, int (&candidates)[kCount]) {
     const int without = squares_;
     int x = 0, y = 0;
     const uint32_t wanted = wanted_of(candidates);
 #pragma unroll 1
-    for (int k = 0; k < kCandidates; k++) {
+    for (int k = 0; k < kCount; k++) {
       const int packed = candidates[0];
 #pragma unroll
-      for (int n = 1; n < kCandidates; n++) candidates[n - 1] = candidates[n];
+      for (int n = 1; n < kCount; n++) candidates[n - 1] = candidates[n];
       if (__ballot_sync(~0u, wanted >> k & 1) == 0) continue;
       const int vx = 2 * int(int16_t(packed)), vy = 2 * (packed >> 16);
       const Rows m = moved(l, vx, vy);
@@ -219,10 +219,11 @@ class Patch {
 
   // Returns bit k for the candidate k unless it is no motion or the same as one before it, and so
   // is not better.
-  static __device__ __forceinline__ uint32_t wanted_of(const int (&candidates)[kCandidates]) {
+  template <int kCount>
+  static __device__ __forceinline__ uint32_t wanted_of(const int (&candidates)[kCount]) {
     uint32_t wanted = 0;
 #pragma unroll
-    for (int k = 0; k < kCandidates; k++) {
+    for (int k = 0; k < kCount; k++) {
       bool is_new = candidates[k] != 0;
 #pragma unroll
       for (int n = 0; n < k; n++) is_new &= candidates[k] != candidates[n];
@@ -281,7 +282,7 @@ class Patch {
   __device__ __forceinline__ Found refined(const Level& l, int x, int y, int without) {
     const int start = pack(x, y);
 #pragma unroll 1
-    for (int k = 0; k < kIterations; k++) {
+    for (int k = 0; k < l.steps; k++) {
       const int xd = sum(slopes_dot(slope_x_, best_) - own_x_);
       const int yd = sum(slopes_dot(slope_y_, best_) - own_y_);
       const int by_x = step_x(solver_, xd, yd), by_y = step_y(solver_, xd, yd);
@@ -308,12 +309,6 @@ class Patch {
   int squares_;  // the sum of the squared differences from it
 };
 
-// Returns the first of the two coarser patches about patch i, along an axis, for k = 0, and the
-// second one for k = 1. The second one may lie outside.
-__device__ __forceinline__ int coarser(int i, int k) {
-  return (i >> 1) + (k ? (i & 1 ? 1 : -1) : 0);
-}
-
 // Holds the patches of a level that a block searches.
 struct Range {
   int x0, y0, x1, y1;
@@ -327,10 +322,10 @@ struct Range {
 };
 // Returns the patches of the coarser level that `finer` needs.
 __device__ __forceinline__ Range coarser_range(const MotionFind& m, const Range& finer, int level) {
-  Range range = {min(coarser(finer.x0, 0), coarser(finer.x0, 1)),
-                 min(coarser(finer.y0, 0), coarser(finer.y0, 1)),
-                 max(coarser(finer.x1 - 1, 0), coarser(finer.x1 - 1, 1)) + 1,
-                 max(coarser(finer.y1 - 1, 0), coarser(finer.y1 - 1, 1)) + 1};
+  Range range = {min(coarser(finer.x0, false), coarser(finer.x0, true)),
+                 min(coarser(finer.y0, false), coarser(finer.y0, true)),
+                 max(coarser(finer.x1 - 1, false), coarser(finer.x1 - 1, true)) + 1,
+                 max(coarser(finer.y1 - 1, false), coarser(finer.y1 - 1, true)) + 1};
   range.limit(m, level);
   return range;
 }
@@ -383,10 +378,12 @@ __global__ __launch_bounds__(
   if (!is_coarsest) {
     const Range coarse = coarser_range(m, range, level + 1);
 #pragma unroll
-    for (int k = 0; k < kCandidates; k++) {
-      const int column = min(max(coarser(i, k & 1), coarse.x0), coarse.x1 - 1);
-      const int row = min(max(coarser(j, k >> 1), coarse.y0), coarse.y1 - 1);
-      from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * k);
+    for (int n = 0; n < kMostCandidates; n++) {
+      // Others than the level's are the same as the first one.
+      const int k = n < candidates_of(level) ? n : 0;
+      const int column = min(max(coarser(i, is_second_across(k)), coarse.x0), coarse.x1 - 1);
+      const int row = min(max(coarser(j, is_second_down(k)), coarse.y0), coarse.y1 - 1);
+      from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * n);
     }
   }
   // The coarser stages come first. All warps wait at one barrier, which is in one place of the
@@ -394,10 +391,10 @@ __global__ __launch_bounds__(
 #pragma unroll 1
   for (int k = kStages - 1; k >= 0; k--) {
     if (k == stage && is_used) {
-      int candidates[kCandidates] = {};
+      int candidates[kMostCandidates] = {};
       if (!is_coarsest)
 #pragma unroll
-        for (int c = 0; c < kCandidates; c++)
+        for (int c = 0; c < kMostCandidates; c++)
           candidates[c] = vectors[stage + 1][from >> (8 * c) & 0xff];
       const Found f = patch.search(l, candidates);
       if (at < n && threadIdx.x % kCoarseLanes == 0) {
@@ -431,8 +428,8 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   int candidates[kCandidates];
 #pragma unroll
   for (int k = 0; k < kCandidates; k++) {
-    const int column = min(max(coarser(i, k & 1), 0), coarse_columns - 1);
-    const int row = min(max(coarser(j, k >> 1), 0), coarse_rows - 1);
+    const int column = min(max(coarser(i, is_second_across(k)), 0), coarse_columns - 1);
+    const int row = min(max(coarser(j, is_second_down(k)), 0), coarse_rows - 1);
     candidates[k] = *reinterpret_cast<const int*>(coarse.data + row * coarse.stride +
                                                   column * int(sizeof(MotionVector)));
   }

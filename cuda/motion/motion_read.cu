@@ -1,13 +1,13 @@
 // Makes all levels of the pyramids of some pictures.
 //
-// Idea. A thread block makes a tile of 64 x 64 samples of the finest level, and 32 x 32, 16 x 16
-// and 8 x 8 samples of the others. It also makes the samples around them that the coarser levels
-// need, so that no block waits for another one. A thread makes 4 x 5 samples of the finest level
-// from 10 x 12 of the picture, which it reads once. The other levels are made in shared memory,
-// four samples at a time. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte
-// is the sample. The last word of a row repeats the row's last sample in bytes that lie behind it.
-// Traffic: a picture of 8 bits is read 1.9 times, mostly from the cache, and 0.34 B per pixel are
-// written. Latency limits the speed of small pictures, and instructions that of large ones.
+// Idea. A thread makes 4 x 4 samples of the finest level from 10 x 10 of the picture, and keeps
+// them in registers. Each sample of a coarser level is the mean of 2 x 2 of the level before, so
+// the thread also has 2 x 2 samples of the second level and one of the third, and needs nothing
+// from others. Four lanes of a warp, which are neighbours, have a sample of the coarsest level
+// together. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the sample.
+// Threads at an edge of a level also write what repeats its samples outside.
+// Traffic: a picture of 8 bits is read 1.6 times, mostly from the cache, and 0.34 B per pixel are
+// written. Latency limits the speed of small pictures.
 #include "cuda/core/ptx.cuh"
 #include "cuda/motion/motion.h"
 
@@ -16,50 +16,21 @@ namespace {
 
 using namespace vf::motion;
 
-constexpr int kGroup = 4;   // samples of a thread, across
-constexpr int kRows = 5;    // and down
-constexpr int kAround = 8;  // samples that the finest level needs on each side, rounded up
-constexpr int kSide = kMotionTile + 2 * kAround;
-constexpr int kGroups = kSide / kGroup;
-static_assert(kGroups * (kSide / kRows) == kMotionReadThreads);
+constexpr int kGroup = 4;                                   // samples of a thread, across and down
+constexpr int kGroups = kMotionReadX / kGroup;              // threads across
+constexpr int kRows = 2 * kGroup + 2;                       // rows of the picture for a thread
+static_assert(kGroups == 16 && kMotionReadThreads == kGroups * (kMotionReadY / kGroup));
 
-// The place of a level around a tile: the samples before the tile's first one, and the bytes of a
-// row. The first sample of a row is aligned to 8 bytes.
-constexpr int kBeforeTile = 8;
-__device__ __forceinline__ constexpr int pitch_of(int level) {
-  return level == 0 ? kSide : level == 1 ? 48 : level == 2 ? 32 : 24;
-}
-// The samples that coarser levels need on each side of a tile.
-__device__ __forceinline__ constexpr int around(int level) {
-  return (kAround >> level) - 1;
-}
-__device__ __forceinline__ constexpr int side_of(int level) {
-  return kMotionTile >> level;
-}
-
-// Holds a level around a tile. `x0` and `y0` are the level's place of the first sample in memory.
-struct Region {
-  uint8_t* data;
-  int pitch, x0, y0;
-  __device__ __forceinline__ uint8_t& at(int x, int y) const {
-    return data[(y - y0) * pitch + x - x0];
+// Holds a thread's samples of the finest level: a row in each word.
+struct Samples {
+  uint32_t rows[kGroup] = {};
+  // Adds a row behind the others. All indices are constant.
+  __device__ __forceinline__ void add(uint32_t row) {
+#pragma unroll
+    for (int k = 1; k < kGroup; k++) rows[k - 1] = rows[k];
+    rows[kGroup - 1] = row;
   }
 };
-template <int kLevel>
-__device__ __forceinline__ Region region_of(uint8_t* data) {
-  return {data, pitch_of(kLevel), int(blockIdx.x) * side_of(kLevel) - kBeforeTile,
-          int(blockIdx.y) * side_of(kLevel) - around(kLevel) - (kLevel == 0)};
-}
-
-// Stores four samples of a level of `width` samples, the last of which is repeated behind it.
-__device__ __forceinline__ void store(const Region& out, int x, int y, uint32_t samples,
-                                      uint32_t order) {
-  *reinterpret_cast<uint32_t*>(&out.at(x, y)) = __byte_perm(samples, 0, order);
-}
-__device__ __forceinline__ uint32_t order_of(int x, int width) {
-  const int last = width - 1 - x;
-  return last >= 3 ? 0x3210 : last == 2 ? 0x2210 : last == 1 ? 0x1110 : 0;
-}
 
 // Sums four rows of ten bytes for four samples: 1 3 3 1 times those from `first` on. The upper byte
 // of the lower half of a sum becomes the sample.
@@ -153,13 +124,13 @@ __device__ __forceinline__ Four sums_at_edge(const MotionPicture& p, int x, int 
   return all;
 }
 
-// Makes 4 x 5 samples of the finest level, from sample (x, y) of it on.
+// Makes a thread's samples, the first of which is sample (x, y) of the finest level.
 template <int kUnroll, class Sums>
-__device__ __forceinline__ void halve_picture(const Region& out, int x, int y, int height,
-                                              int shift, uint32_t order, Sums&& sums_of_row) {
+__device__ __forceinline__ void halve_picture(Samples* out, int y, int height, int shift,
+                                              Sums&& sums_of_row) {
   Four upper = {}, middle = {}, lower = {};
 #pragma unroll kUnroll
-  for (int j = 0; j < 2 * kRows + 2; j++) {
+  for (int j = 0; j < kRows; j++) {
     const Four last = sums_of_row(min(max(2 * y - 1 + j, 0), height - 1));
     if (j > 1 && j % 2 == 1) {
       uint32_t word = 0;
@@ -169,7 +140,7 @@ __device__ __forceinline__ void halve_picture(const Region& out, int x, int y, i
         // The largest codes of more than 8 bits would round to 256.
         word |= uint32_t(min((sum + (1 << shift >> 1)) >> shift, 255)) << (8 * k);
       }
-      store(out, x, y + j / 2 - 1, word, order);
+      out->add(word);
     }
     upper = middle;
     middle = lower;
@@ -178,7 +149,7 @@ __device__ __forceinline__ void halve_picture(const Region& out, int x, int y, i
 }
 
 // Does so for bytes, of which the inner eight of a row lie in the picture.
-__device__ __forceinline__ void halve_bytes(const Region& out, int x, int y, int width, int height,
+__device__ __forceinline__ void halve_bytes(Samples* out, int x, int y, int width, int height,
                                             const uint8_t* data, ptrdiff_t stride) {
   const int first = max(2 * x - 1, 0) - 2 * x, last = min(2 * x + 8, width - 1) - 2 * x;
   int from = 2 * y - 1;  // the next row, which may lie outside
@@ -186,7 +157,7 @@ __device__ __forceinline__ void halve_bytes(const Region& out, int x, int y, int
   Sums upper, lower;
   upper.start();
 #pragma unroll
-  for (int j = 0; j < 2 * kRows + 2; j++) {
+  for (int j = 0; j < kRows; j++) {
     const uint2 middle = *reinterpret_cast<const uint2*>(at);
     uint32_t row[kGroup];
     words_of(at[first], middle.x, middle.y, at[last], row);
@@ -194,154 +165,156 @@ __device__ __forceinline__ void halve_bytes(const Region& out, int x, int y, int
     if (j % 2 == 0) {
       lower.start();
       if (j > 0) upper.add(row, true);
-      if (j < 2 * kRows) lower.add(row, false);
+      if (j < kRows - 2) lower.add(row, false);
       // A row of samples ends with the next row.
     } else {
       if (j > 1) {
         upper.add(row, false);
-        store(out, x, y + j / 2 - 1, upper.samples(), 0x3210);
+        out->add(upper.samples());
       }
       upper = lower;
-      if (j < 2 * kRows) upper.add(row, true);
+      if (j < kRows - 2) upper.add(row, true);
     }
     if (from >= 0 && from < height - 1) at += stride;
     from++;
   }
 }
 
-// Makes the samples of a level around the tile from those of the finer one of width x height
-// samples, four at a time.
-template <int kNext>
-__device__ __forceinline__ void halve_level(const Region& in, int width, int height,
-                                            const Region& out) {
-  constexpr int kBefore = (around(kNext) + 3) / 4, kWide = side_of(kNext) / 4 + 2 * kBefore,
-                kHigh = side_of(kNext) + 2 * around(kNext);
-  const int next_width = half_of(width), next_height = half_of(height);
-#pragma unroll 1
-  for (int i = threadIdx.x; i < kWide * kHigh; i += kMotionReadThreads) {
-    const int x = side_of(kNext) * int(blockIdx.x) + 4 * (i % kWide - kBefore);
-    const int y = side_of(kNext) * int(blockIdx.y) + i / kWide - around(kNext);
-    if (x < 0 || y < 0 || x >= next_width || y >= next_height) continue;
-    // Samples that no level needs may be made of others than theirs, but not of memory outside.
-    const int first = max(2 * x - 1, max(in.x0, 0));
-    const int last = min(2 * x + 8, min(in.x0 + in.pitch, width) - 1);
-    const bool is_wide = 2 * x + 4 < width;
-    Sums sums;
-    sums.start();
-#pragma unroll
-    for (int k = 0; k < 4; k++) {
-      const int from = min(max(2 * y - 1 + k, 0), height - 1);
-      const uint2 middle = *reinterpret_cast<const uint2*>(&in.at(2 * x, from));
-      uint32_t row[kGroup];
-      words_of(in.at(first, from), middle.x, is_wide ? middle.y : __byte_perm(middle.x, 0, 0x3333),
-               in.at(last, from), row);
-      sums.add(row, k == 1 || k == 2);
-    }
-    store(out, x, y, sums.samples(), order_of(x, next_width));
-  }
-}
-
-// Writes the tile of a level, with the repeated edges if it lies at one.
-template <int kLevel>
-__device__ __forceinline__ void write_level(const MotionRead& r, uint8_t* pyramid,
-                                            const Region& in) {
-  constexpr int kSideOf = side_of(kLevel);
-  const int width = r.levels.width[kLevel], pitch = r.levels.pitch[kLevel];
-  const int y0 = blockIdx.y * kSideOf, y1 = min(y0 + kSideOf, r.levels.height[kLevel]);
-  uint8_t* to = pyramid + r.levels.at[kLevel];
-  if (blockIdx.x > 0 && blockIdx.x + 1 < gridDim.x) {
-    constexpr int kUnits = kSideOf / int(sizeof(uint2));
-    const auto copy = [&](int unit, int from, int y) {
-      const int x = blockIdx.x * kSideOf + unit * int(sizeof(uint2));
-      *reinterpret_cast<uint2*>(to + (long long)y * pitch + x) =
-          *reinterpret_cast<const uint2*>(&in.at(x, from));
-    };
-#pragma unroll
-    for (int i = threadIdx.x; i < kUnits * kSideOf; i += kMotionReadThreads) {
-      const int y = y0 + i / kUnits;
-      if (y < y1) copy(i % kUnits, y, y);
-    }
-    // The rows that repeat the level's first one and its last one.
-    if (blockIdx.y > 0 && blockIdx.y + 1 < gridDim.y) return;
-    const int row = 1 + threadIdx.x / kUnits, unit = threadIdx.x % kUnits;
-    if (row <= kMotionRowBorder && blockIdx.y == 0) copy(unit, 0, -row);
-    if (row <= kMotionRowBorder && blockIdx.y + 1 == gridDim.y) copy(unit, y1 - 1, y1 - 1 + row);
-    return;
-  }
-  const int x0 = blockIdx.x == 0 ? -kMotionBorder : int(blockIdx.x) * kSideOf;
-  const int x1 =
-      blockIdx.x + 1 == gridDim.x ? pitch - kMotionBorder : int(blockIdx.x + 1) * kSideOf;
-  const int words = (x1 - x0) / 4;
-  const int above = blockIdx.y == 0 ? y0 - kMotionRowBorder : y0;
-  const int below = blockIdx.y + 1 == gridDim.y ? y1 + kMotionRowBorder : y1;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < words * (below - above); i += kMotionReadThreads) {
-    const int x = x0 + 4 * (i % words), y = above + i / words;
-    const int from = min(max(y, y0), y1 - 1);
-    uint32_t word = 0;
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-      word |= uint32_t(in.at(min(max(x + k, 0), width - 1), from)) << (8 * k);
-    *reinterpret_cast<uint32_t*>(to + (long long)y * pitch + x) = word;
-  }
-}
-
-// Makes and writes the levels from kNext on.
-template <int kNext>
-__device__ __forceinline__ void make_level(const MotionRead& r, uint8_t* pyramid, const Region& in,
-                                           uint8_t* const (&memory)[kLevels]) {
-  __syncthreads();
-  write_level<kNext - 1>(r, pyramid, in);
-  if constexpr (kNext < kLevels) {
-    const Region out = region_of<kNext>(memory[kNext]);
-    halve_level<kNext>(in, r.levels.width[kNext - 1], r.levels.height[kNext - 1], out);
-    make_level<kNext + 1>(r, pyramid, out, memory);
-  }
-}
-
-// Makes the finest level around the tile.
-__device__ __forceinline__ void read_picture(const MotionRead& r, const MotionPicture& p,
-                                             bool is_fast, uint32_t weights, const Region& out) {
-  const int x = out.x0 + kGroup * int(threadIdx.x % kGroups);
-  const int y = out.y0 + kRows * int(threadIdx.x / kGroups);
-  const int width = r.levels.width[0], height = r.levels.height[0];
-  if (x < 0 || x >= width || y + kRows <= 0 || y >= height) return;
+// Makes a thread's samples of the finest level.
+__device__ __forceinline__ Samples read_picture(const MotionRead& r, int x, int y) {
+  const MotionPicture& p = r.from[blockIdx.z];
+  const uint32_t weights = r.weights[blockIdx.z];
   const auto* data = static_cast<const uint8_t*>(p.data[0]);
   const ptrdiff_t stride = p.stride[0];
   const int shift = p.shift, depth = p.depth;
-  const uint32_t mask = (1u << depth) - 1, order = order_of(x, width);
-  const bool inside = is_fast && 2 * x + 2 * kGroup <= r.width;
-  if (inside && p.type == Type::u8 && depth == 8)
-    halve_bytes(out, x, y, r.width, r.height, data, stride);
-  else if (inside && p.type == Type::u16)
-    halve_picture<2 * kRows + 2>(out, x, y, r.height, depth - 2, order, [&](int row) {
+  const uint32_t mask = (1u << depth) - 1;
+  const bool is_whole = 2 * x + 2 * kGroup <= r.width, is_fast = is_whole && r.fast[blockIdx.z];
+  Samples out;
+  if (is_fast && p.type == Type::u8 && depth == 8)
+    halve_bytes(&out, x, y, r.width, r.height, data, stride);
+  else if (is_fast && p.type == Type::u16)
+    halve_picture<kRows>(&out, y, r.height, depth - 2, [&](int row) {
       return sums_of_words(reinterpret_cast<const uint16_t*>(data + (long long)row * stride), 2 * x,
                            r.width, shift, mask);
     });
-  else if (weights && 2 * x + 2 * kGroup <= r.width)
-    halve_picture<2 * kRows + 2>(out, x, y, r.height, 8, order, [&](int row) {
+  else if (is_whole && weights)
+    halve_picture<kRows>(&out, y, r.height, 8, [&](int row) {
       const auto* pixels = reinterpret_cast<const uint8_t*>(uintptr_t(data) & ~uintptr_t(3));
       return sums_of_pixels(reinterpret_cast<const uint32_t*>(pixels + (long long)row * stride),
                             2 * x, r.width, weights);
     });
   else
-    halve_picture<1>(out, x, y, r.height, depth - 2 + (p.rgb ? 2 : 0), order,
+    halve_picture<1>(&out, y, r.height, depth - 2 + (p.rgb ? 2 : 0),
                      [&](int row) { return sums_at_edge(p, 2 * x, row, r.width); });
+  return out;
 }
 
-__global__ __launch_bounds__(
-    kMotionReadThreads,
-    motion_blocks_at_once(3, kMotionReadThreads)) void read(const __grid_constant__ MotionRead r) {
-  VF_SHARED_ALIGNED(16, uint8_t[kSide * kSide], finest);
-  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(1) * (side_of(1) + 2 * around(1))], second);
-  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(2) * (side_of(2) + 2 * around(2))], third);
-  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(3) * (side_of(3) + 2 * around(3))], fourth);
+// Holds n x n samples of a level from (x, y) on: a row in each word. Samples outside the level
+// repeat the nearest one.
+template <int kLevel, int n>
+struct Square {
+  int x, y;
+  uint32_t rows[n];
+
+  __device__ __forceinline__ void repeat(const MotionRead& r) {
+    const int last = r.levels.width[kLevel] - 1 - x, lowest = r.levels.height[kLevel] - 1 - y;
+    if constexpr (n > 1) {
+      const uint32_t order = last >= 3 ? 0x3210 : last == 2 ? 0x2210 : last == 1 ? 0x1110 : 0;
+#pragma unroll
+      for (int k = 0; k < n; k++) {
+        rows[k] = __byte_perm(rows[k], 0, order);
+        if (k > 0 && k > lowest) rows[k] = rows[k - 1];
+      }
+    }
+  }
+
+  // Writes the samples, and those outside the level that repeat them.
+  __device__ __forceinline__ void write(const MotionRead& r, uint8_t* pyramid) const {
+    const int width = r.levels.width[kLevel], height = r.levels.height[kLevel];
+    const int pitch = r.levels.pitch[kLevel];
+    if (x >= width || y >= height) return;
+    uint8_t* to = pyramid + r.levels.at[kLevel] + (long long)y * pitch + x;
+    const bool is_first = x == 0, is_last = x + n >= width;
+    if (!is_first && !is_last && y > 0 && y + n < height) {
+#pragma unroll
+      for (int k = 0; k < n; k++) store(to + (long long)k * pitch, rows[k]);
+      return;
+    }
+    const int last = min(n, height - y) - 1, end = pitch - kMotionBorder - x;
+    const int above = y == 0 ? -kMotionRowBorder : 0;
+    const int below = y + n >= height ? last + kMotionRowBorder : last;
+#pragma unroll 1
+    for (int k = above; k <= below; k++) {
+      uint32_t row = rows[0];
+#pragma unroll
+      for (int m = 1; m < n; m++)
+        if (min(k, last) >= m) row = rows[m];
+      uint8_t* at = to + (long long)k * pitch;
+      store(at, row);
+      const uint32_t first = __byte_perm(row, 0, 0), behind = row >> (8 * (n - 1)) & 0xff;
+      if (is_first) {
+        static_assert(kMotionBorder == sizeof(uint4));
+        *reinterpret_cast<uint4*>(at - kMotionBorder) = {first, first, first, first};
+      }
+      if (is_last)
+#pragma unroll 1
+        for (int i = n; i < end; i++) at[i] = uint8_t(behind);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ void store(uint8_t* to, uint32_t row) {
+    if constexpr (n == 4)
+      *reinterpret_cast<uint32_t*>(to) = row;
+    else if constexpr (n == 2)
+      *reinterpret_cast<uint16_t*>(to) = uint16_t(row);
+    else
+      *to = uint8_t(row);
+  }
+};
+
+// Returns the mean of the two bytes from `byte` on of two words. It is the second byte of the
+// result.
+__device__ __forceinline__ uint32_t mean_of(uint32_t upper, uint32_t lower, int byte) {
+  const uint32_t weights = 0x4040u << (8 * byte);
+  return __dp4a(upper, weights, __dp4a(lower, weights, 128u));
+}
+
+__global__ __launch_bounds__(kMotionReadThreads) void read(
+    const __grid_constant__ MotionRead r) {
+  const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
+  const int row = blockIdx.y * (kMotionReadY / kGroup) + threadIdx.x / kGroups;
+  uint8_t* const pyramid = r.to + r.pyramid * blockIdx.z;
   wait_for_previous();
   let_next_start();
-  uint8_t* const memory[kLevels] = {finest, second, third, fourth};
-  const Region region = region_of<0>(finest);
-  read_picture(r, r.from[blockIdx.z], r.fast[blockIdx.z], r.weights[blockIdx.z], region);
-  make_level<1>(r, r.to + r.pyramid * blockIdx.z, region, memory);
+  Square<0, 4> finest = {4 * column, 4 * row, {}};
+  if (finest.x < r.levels.width[0] && finest.y < r.levels.height[0]) {
+    const Samples samples = read_picture(r, finest.x, finest.y);
+#pragma unroll
+    for (int k = 0; k < kGroup; k++) finest.rows[k] = samples.rows[k];
+  }
+  finest.repeat(r);
+  finest.write(r, pyramid);
+  Square<1, 2> second = {2 * column, 2 * row, {}};
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    const uint32_t upper = finest.rows[2 * k], lower = finest.rows[2 * k + 1];
+    second.rows[k] = __byte_perm(mean_of(upper, lower, 0), mean_of(upper, lower, 2), 0x0051);
+  }
+  second.repeat(r);
+  second.write(r, pyramid);
+  Square<2, 1> third = {column, row, {mean_of(second.rows[0], second.rows[1], 0) >> 8}};
+  third.write(r, pyramid);
+  // The lanes beside and below this one have the other samples. Without one, its own counts twice.
+  const uint32_t beside = __shfl_down_sync(~0u, third.rows[0], 1);
+  const uint32_t two =
+      third.rows[0] + (column + 1 < r.levels.width[2] ? beside : third.rows[0]);
+  const uint32_t below = __shfl_down_sync(~0u, two, kGroups);
+  const uint32_t four = two + (row + 1 < r.levels.height[2] ? below : two);
+  if ((column | row) % 2 == 0) {
+    const Square<3, 1> coarsest = {column / 2, row / 2, {(four + 2) >> 2}};
+    coarsest.write(r, pyramid);
+  }
 }
 
 }  // namespace

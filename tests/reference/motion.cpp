@@ -1,6 +1,7 @@
 // Finds motion as docs/spec/motion.md defines it: patch by patch, sample by sample. Only the steps
 // are in floats, with the roundings of the specification.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -62,7 +63,7 @@ struct Patch {
     samples([&](int x, int y) { sum += difference(x, y, v) * difference(x, y, v); });
     return sum;
   }
-  Vector refined(Vector v) const {
+  Vector refined(Vector v, int steps) const {
     int xx = 0, xy = 0, yy = 0;
     samples([&](int x, int y) {
       xx += slope_x(x, y) * slope_x(x, y);
@@ -73,7 +74,7 @@ struct Patch {
     const float a = float(xx + ridge), b = float(xy), c = float(yy + ridge);
     const float determinant = a * c - b * b, scale = 32.0f / determinant;
     const float to_x = c * scale, cross = b * scale, to_y = a * scale;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < steps; i++) {
       int xd = 0, yd = 0;
       samples([&](int x, int y) {
         xd += slope_x(x, y) * difference(x, y, v);
@@ -95,9 +96,8 @@ class ReferenceMotion final : public MotionPlan {
   }
 
  private:
-  // Halves a level, and divides by 2^shift.
-  static Level halved(const Level& in, int shift) {
-    constexpr int weight[] = {1, 3, 3, 1};
+  // Halves a picture or a level with weights either way, and divides by 2^shift.
+  static Level halved(const Level& in, std::array<int, 4> weight, int shift) {
     Level out((in.width + 1) / 2, (in.height + 1) / 2);
     for (int y = 0; y < out.height; y++)
       for (int x = 0; x < out.width; x++) {
@@ -133,14 +133,15 @@ class ReferenceMotion final : public MotionPlan {
               p.rgb ? code(p, 0, x, y) + 2 * code(p, 1, x, y) + code(p, 2, x, y) : code(p, 0, x, y);
       std::vector<Level>& pyramid = pyramids_[size_t(first + k)];
       pyramid.clear();
-      pyramid.push_back(halved(frame, 6 + p.depth - 8 + (p.rgb ? 2 : 0)));
-      while (pyramid.size() < 4) pyramid.push_back(halved(pyramid.back(), 6));
+      pyramid.push_back(halved(frame, {1, 3, 3, 1}, 6 + p.depth - 8 + (p.rgb ? 2 : 0)));
+      while (pyramid.size() < 4) pyramid.push_back(halved(pyramid.back(), {0, 1, 1, 0}, 2));
     }
     return {};
   }
 
   // Searches a level, from the vectors of the coarser one, if there is one.
-  static Found search(const Level& from, const Level& before, const Found* coarse) {
+  static Found search(const Level& from, const Level& before, const Found* coarse, int candidates,
+                      int steps) {
     Found f;
     f.columns = (from.width + 3) / 4;
     f.rows = (from.height + 3) / 4;
@@ -157,14 +158,14 @@ class ReferenceMotion final : public MotionPlan {
           best = v;
         };
         // The nearest patches of the coarser level lie about this one's middle.
-        for (int k = 0; coarse && k < 4; k++) {
+        for (int k = 0; k < candidates; k++) {
           const int beside = i % 2 ? i / 2 + 1 : i / 2 - 1, next = j % 2 ? j / 2 + 1 : j / 2 - 1;
-          const int column = std::clamp(k % 2 ? beside : i / 2, 0, coarse->columns - 1);
-          const int row = std::clamp(k / 2 ? next : j / 2, 0, coarse->rows - 1);
+          const int column = std::clamp(k == 1 || k == 2 ? beside : i / 2, 0, coarse->columns - 1);
+          const int row = std::clamp(k == 1 || k == 3 ? next : j / 2, 0, coarse->rows - 1);
           const Vector v = coarse->vector[size_t(row) * coarse->columns + column];
           consider({2 * v.x, 2 * v.y});
         }
-        consider(patch.refined(best));
+        consider(patch.refined(best, steps));
         f.vector.push_back(best);
         f.with.push_back(with);
         f.without.push_back(without);
@@ -180,9 +181,10 @@ class ReferenceMotion final : public MotionPlan {
   void find_pair(const MotionPair& pair) {
     const std::vector<Level>& from = pyramids_[size_t(pair.picture)];
     const std::vector<Level>& to = pyramids_[size_t(pair.before)];
-    Found found = search(from[3], to[3], nullptr);
+    Found found = search(from[3], to[3], nullptr, 0, 3);
     for (int level = 2; level >= 0; level--)
-      found = search(from[size_t(level)], to[size_t(level)], &found);
+      found = search(from[size_t(level)], to[size_t(level)], &found, level == 2 ? 4 : 2,
+                     level == 1 ? 1 : 2);
     const auto residual = [](int sum) { return uint16_t(std::min(sum / 4, 65535)); };
     for (int j = 0; j < found.rows; j++)
       for (int i = 0; i < found.columns; i++) {

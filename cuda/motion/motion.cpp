@@ -107,7 +107,8 @@ class CudaMotion final : public MotionPlan {
     r.levels = levels_;
     return launch("motion_read", motion_read(),
                   {dim3(unsigned(blocks_of(levels_.width[0], kMotionReadX)),
-                        unsigned(blocks_of(levels_.height[0], kMotionReadY)), unsigned(count)),
+                        unsigned(blocks_of(levels_.height[0] + 4 * (kMotionReadAbove + kMotionReadBelow),
+                                           kMotionReadY)), unsigned(count)),
                    dim3(kMotionReadThreads), 0, early()},
                   cuda_.cuda_stream(), r);
   }

@@ -47,6 +47,7 @@ struct MotionRead {
 // A thread block makes a tile of the finest level and what belongs to it of the others. A thread
 // makes 4 x 4 samples of the finest level.
 constexpr int kMotionReadX = 64, kMotionReadY = 32;
+constexpr int kMotionReadAbove = 4, kMotionReadBelow = 3;  // threads above and below a picture
 constexpr int kMotionReadThreads = kMotionReadX * kMotionReadY / 16;
 using MotionReadKernel = void (*)(MotionRead);
 MotionReadKernel motion_read();

@@ -228,38 +228,58 @@ struct Square {
     }
   }
 
-  // Writes the samples, and those outside the level that repeat them.
-  __device__ __forceinline__ void write(const MotionRead& r, uint8_t* pyramid) const {
+  // Writes the samples. Threads `outside` groups of rows above (less than 0) or below the level write
+  // rows there, which repeat the nearest one.
+  __device__ __forceinline__ void write(const MotionRead& r, uint8_t* pyramid, int outside) const {
     const int width = r.levels.width[kLevel], height = r.levels.height[kLevel];
     const int pitch = r.levels.pitch[kLevel];
-    if (x >= width || y >= height) return;
-    uint8_t* to = pyramid + r.levels.at[kLevel] + (long long)y * pitch + x;
-    const bool is_first = x == 0, is_last = x + n >= width;
-    if (!is_first && !is_last && y > 0 && y + n < height) {
+    uint8_t* to = pyramid + r.levels.at[kLevel] + x;
+    if (outside == 0 && x > 0 && x + n < width && y + n <= height) {
 #pragma unroll
-      for (int k = 0; k < n; k++) store(to + (long long)k * pitch, rows[k]);
+      for (int k = 0; k < n; k++) store(to + (long long)(y + k) * pitch, rows[k]);
       return;
     }
-    const int last = min(n, height - y) - 1, end = pitch - kMotionBorder - x;
-    const int above = y == 0 ? -kMotionRowBorder : 0;
-    const int below = y + n >= height ? last + kMotionRowBorder : last;
-#pragma unroll 1
-    for (int k = above; k <= below; k++) {
-      uint32_t row = rows[0];
+    if (x >= width) return;
+    int from = y, end = min(y + n, height);
+    uint32_t row[n];
 #pragma unroll
-      for (int m = 1; m < n; m++)
-        if (min(k, last) >= m) row = rows[m];
-      uint8_t* at = to + (long long)k * pitch;
-      store(at, row);
-      const uint32_t first = __byte_perm(row, 0, 0), behind = row >> (8 * (n - 1)) & 0xff;
-      if (is_first) {
-        static_assert(kMotionBorder == sizeof(uint4));
-        *reinterpret_cast<uint4*>(at - kMotionBorder) = {first, first, first, first};
-      }
-      if (is_last)
-#pragma unroll 1
-        for (int i = n; i < end; i++) at[i] = uint8_t(behind);
+    for (int k = 0; k < n; k++) row[k] = rows[k];
+    if (outside != 0) {
+      from = outside < 0 ? max(kGroup * outside, -kMotionRowBorder) : height + kGroup * (outside - 1);
+      end = outside < 0 ? kGroup * (outside + 1) : min(from + kGroup, height + kMotionRowBorder);
+#pragma unroll
+      for (int k = 0; k < n; k++) row[k] = outside < 0 ? rows[0] : rows[n - 1];
     }
+#pragma unroll 1
+    for (int k = from; k < end; k++) {
+      write_row(to + (long long)k * pitch, row[0], width);
+#pragma unroll
+      for (int m = 1; m < n; m++) row[m - 1] = row[m];
+    }
+  }
+
+  // Writes a row of the samples, and of those that repeat the level's first and last one.
+  __device__ __forceinline__ void write_row(uint8_t* to, uint32_t row, int width) const {
+    store(to, row);
+    static_assert(kMotionBorder == sizeof(uint4));
+    if (x == 0) {
+      const uint32_t first = __byte_perm(row, 0, 0);
+      *reinterpret_cast<uint4*>(to - kMotionBorder) = {first, first, first, first};
+    }
+    if (x + n < width) return;
+    const uint32_t last = __byte_perm(row, 0, 0x1111 * (n - 1));
+    uint8_t* at = to + n;
+#pragma unroll 1
+    for (int i = x + n; i % 16 != 0;) {
+      const int bytes = i % 4 == 0 ? 4 : 1;
+      if (bytes == 4)
+        *reinterpret_cast<uint32_t*>(at) = last;
+      else
+        *at = uint8_t(last);
+      at += bytes;
+      i += bytes;
+    }
+    *reinterpret_cast<uint4*>(at) = {last, last, last, last};
   }
 
  private:
@@ -280,21 +300,22 @@ __device__ __forceinline__ uint32_t mean_of(uint32_t upper, uint32_t lower, int 
   return __dp4a(upper, weights, __dp4a(lower, weights, 128u));
 }
 
-__global__ __launch_bounds__(kMotionReadThreads) void read(
-    const __grid_constant__ MotionRead r) {
+__global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant__ MotionRead r) {
   const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
-  const int row = blockIdx.y * (kMotionReadY / kGroup) + threadIdx.x / kGroups;
+  const int line = int(blockIdx.y) * (kMotionReadY / kGroup) + int(threadIdx.x) / kGroups - kMotionReadAbove;
+  // Threads above and below the picture make what the nearest ones make, and write the rows there.
+  const int row = min(max(line, 0), (r.levels.height[0] - 1) / kGroup), outside = line - row;
   uint8_t* const pyramid = r.to + r.pyramid * blockIdx.z;
   wait_for_previous();
   let_next_start();
   Square<0, 4> finest = {4 * column, 4 * row, {}};
-  if (finest.x < r.levels.width[0] && finest.y < r.levels.height[0]) {
+  if (finest.x < r.levels.width[0]) {
     const Samples samples = read_picture(r, finest.x, finest.y);
 #pragma unroll
     for (int k = 0; k < kGroup; k++) finest.rows[k] = samples.rows[k];
   }
   finest.repeat(r);
-  finest.write(r, pyramid);
+  finest.write(r, pyramid, outside);
   Square<1, 2> second = {2 * column, 2 * row, {}};
 #pragma unroll
   for (int k = 0; k < 2; k++) {
@@ -302,19 +323,20 @@ __global__ __launch_bounds__(kMotionReadThreads) void read(
     second.rows[k] = __byte_perm(mean_of(upper, lower, 0), mean_of(upper, lower, 2), 0x0051);
   }
   second.repeat(r);
-  second.write(r, pyramid);
-  Square<2, 1> third = {column, row, {mean_of(second.rows[0], second.rows[1], 0) >> 8}};
-  third.write(r, pyramid);
+  second.write(r, pyramid, outside);
+  const Square<2, 1> third = {column, row, {mean_of(second.rows[0], second.rows[1], 0) >> 8}};
+  third.write(r, pyramid, outside);
   // The lanes beside and below this one have the other samples. Without one, its own counts twice.
   const uint32_t beside = __shfl_down_sync(~0u, third.rows[0], 1);
-  const uint32_t two =
-      third.rows[0] + (column + 1 < r.levels.width[2] ? beside : third.rows[0]);
+  const uint32_t two = third.rows[0] + (column + 1 < r.levels.width[2] ? beside : third.rows[0]);
   const uint32_t below = __shfl_down_sync(~0u, two, kGroups);
   const uint32_t four = two + (row + 1 < r.levels.height[2] ? below : two);
-  if ((column | row) % 2 == 0) {
-    const Square<3, 1> coarsest = {column / 2, row / 2, {(four + 2) >> 2}};
-    coarsest.write(r, pyramid);
-  }
+  const Square<3, 1> coarsest = {column / 2, row / 2, {(four + 2) >> 2}};
+  if (outside != 0 || (column | row) % 2 != 0) return;
+  // Few samples are at the upper and the lower edge, so the same threads repeat them.
+  const int below_last = coarsest.y + 1 == r.levels.height[3] ? 3 : 0;
+#pragma unroll 1
+  for (int k = row == 0 ? -3 : 0; k <= below_last; k++) coarsest.write(r, pyramid, k);
 }
 
 }  // namespace

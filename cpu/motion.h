@@ -12,13 +12,14 @@ namespace vf::cpu {
 // A vector of a level, in 1 / motion::kUnits of its samples.
 struct LevelVector {
   int16_t x, y;
+  uint16_t residual;
 };
 
 // A search of one level.
 struct MotionSearch {
   const uint8_t *picture = nullptr, *before = nullptr;  // levels of the pyramids, without padding
   int width = 0, height = 0, columns = 0;               // of the level; patches in a row
-  int steps = 0, candidates = 0;                        // per patch
+  int steps = 0, candidates = 0;  // per patch; no candidates stand for one of two vectors
   const LevelVector* coarse = nullptr;                  // the coarser level's vectors, or null
   int coarse_columns = 0, coarse_rows = 0;
   LevelVector* out = nullptr;

@@ -295,21 +295,35 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
   const int without = patch->subtract(0, 0, best);
   int with = without;
   if (s.coarse) {
-    LevelVector starts[1 + kMostCandidates] = {};
+    LevelVector near[kMostCandidates], starts[1 + kMostCandidates] = {};
+    for (int k = 0; k < kMostCandidates; k++) {
+      const int p = std::clamp(coarser(i, is_second_across(k)), 0, s.coarse_columns - 1);
+      const int q = std::clamp(coarser(j, is_second_down(k)), 0, s.coarse_rows - 1);
+      near[k] = s.coarse[size_t(q) * s.coarse_columns + p];
+    }
+    const auto start = [&](int k, const LevelVector& a, const LevelVector& b) {
+      starts[k].x = int16_t(a.x + b.x);
+      starts[k].y = int16_t(a.y + b.y);
+    };
+    if (s.candidates == 1) {
+      std::stable_sort(near, near + kMostCandidates, [](const LevelVector& a, const LevelVector& b) {
+        return a.residual < b.residual;
+      });
+      start(1, near[0], near[1]);
+    } else {
+      for (int k = 0; k < s.candidates; k++) start(k + 1, near[k], near[k]);
+    }
     for (int k = 1; k <= s.candidates; k++) {
-      const int p = std::clamp(coarser(i, is_second_across(k - 1)), 0, s.coarse_columns - 1);
-      const int q = std::clamp(coarser(j, is_second_down(k - 1)), 0, s.coarse_rows - 1);
-      starts[k] = s.coarse[size_t(q) * s.coarse_columns + p];
       // A vector that was compared already cannot be better.
       bool is_new = true;
       for (int m = 0; m < k && is_new; m++)
         is_new = starts[k].x != starts[m].x || starts[k].y != starts[m].y;
       if (!is_new) continue;
-      const int squares = patch->subtract(2 * starts[k].x, 2 * starts[k].y, other);
+      const int squares = patch->subtract(starts[k].x, starts[k].y, other);
       if (squares >= with) continue;
       with = squares;
-      best_x = 2 * starts[k].x;
-      best_y = 2 * starts[k].y;
+      best_x = starts[k].x;
+      best_y = starts[k].y;
       std::swap(best, other);
     }
   }
@@ -332,7 +346,7 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
                             residual_of(without)};
     std::memcpy(s.field + j * s.stride + i * ptrdiff_t(sizeof v), &v, sizeof v);
   } else {
-    s.out[size_t(j) * s.columns + i] = {int16_t(best_x), int16_t(best_y)};
+    s.out[size_t(j) * s.columns + i] = {int16_t(best_x), int16_t(best_y), residual_of(with)};
   }
 }
 

@@ -44,7 +44,7 @@ VF_MOTION_BOTH int steps_of(int level) {
   return level == 3 ? 3 : level == 1 ? 1 : 2;
 }
 VF_MOTION_BOTH int candidates_of(int level) {
-  return level == 2 ? kMostCandidates : kCandidates;
+  return level == 2 ? kMostCandidates : level == 0 ? 1 : kCandidates;
 }
 // Returns the first of the two coarser patches about patch i, along an axis, or the second one,
 // which may lie outside.

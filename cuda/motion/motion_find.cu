@@ -98,6 +98,11 @@ constexpr Weights make_weights() {
 }
 __device__ const Weights kWeights = make_weights();
 
+// Adds two vectors. One of a coarser level, added to itself, is a vector of this level.
+__device__ __forceinline__ int sum_of(int a, int b) {
+  return int(uint32_t(a + b) & 0xffff) | int((uint32_t(a) >> 16) + (uint32_t(b) >> 16)) << 16;
+}
+
 // Searches a patch with kLanes lanes, which all return what was found.
 template <int kLanes>
 class Patch {
@@ -159,21 +164,31 @@ class Patch {
     const int without = squares_;
     int x = 0, y = 0;
     const uint32_t wanted = wanted_of(candidates);
+    // Several candidates in a turn wait for their samples together.
+    constexpr int kAtOnce = kLanes == 1 || kCount == 1 ? 1 : 2;
 #pragma unroll 1
-    for (int k = 0; k < kCount; k++) {
-      const int packed = candidates[0];
+    for (int k = 0; k < kCount; k += kAtOnce) {
+      int packed[kAtOnce];
 #pragma unroll
-      for (int n = 1; n < kCount; n++) candidates[n - 1] = candidates[n];
-      if (__ballot_sync(~0u, wanted >> k & 1) == 0) continue;
-      const int vx = 2 * int(int16_t(packed)), vy = 2 * (packed >> 16);
-      const Rows m = moved(l, vx, vy);
-      const int sum = squares(m);
-      if (sum < squares_) {
-        squares_ = sum;
-        best_ = m;
-        x = vx;
-        y = vy;
-      }
+      for (int n = 0; n < kAtOnce; n++) packed[n] = candidates[n];
+#pragma unroll
+      for (int n = kAtOnce; n < kCount; n++) candidates[n - kAtOnce] = candidates[n];
+      if (__ballot_sync(~0u, (wanted >> k & ((1u << kAtOnce) - 1)) != 0) == 0) continue;
+      Rows m[kAtOnce];
+      int sums[kAtOnce];
+#pragma unroll
+      for (int n = 0; n < kAtOnce; n++)
+        m[n] = moved(l, int(int16_t(packed[n])), packed[n] >> 16);
+#pragma unroll
+      for (int n = 0; n < kAtOnce; n++) sums[n] = squares(m[n]);
+#pragma unroll
+      for (int n = 0; n < kAtOnce; n++)
+        if (sums[n] < squares_) {
+          squares_ = sums[n];
+          best_ = m[n];
+          x = int(int16_t(packed[n]));
+          y = packed[n] >> 16;
+        }
     }
     return refined(l, x, y, without);
   }
@@ -395,7 +410,7 @@ __global__ __launch_bounds__(
       if (!is_coarsest)
 #pragma unroll
         for (int c = 0; c < kMostCandidates; c++)
-          candidates[c] = vectors[stage + 1][from >> (8 * c) & 0xff];
+          candidates[c] = sum_of(vectors[stage + 1][from >> (8 * c) & 0xff], vectors[stage + 1][from >> (8 * c) & 0xff]);
       const Found f = patch.search(l, candidates);
       if (at < n && threadIdx.x % kCoarseLanes == 0) {
         if (stage == 0)
@@ -408,7 +423,7 @@ __global__ __launch_bounds__(
   }
 }
 
-template <int kLanes>
+template <int kLanes, bool kIsFinest>
 __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find_level(
     const __grid_constant__ MotionFind m) {
   const Level l = level_of(m, m.level);
@@ -425,15 +440,36 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
   const int coarse_rows = patches_of(m.levels.height[m.level + 1]);
   const MotionField& coarse = pair_of(m).coarse;
-  int candidates[kCandidates];
+  constexpr int kLoaded = kIsFinest ? kMostCandidates : kCandidates;
+  uint2 v[kLoaded];
 #pragma unroll
-  for (int k = 0; k < kCandidates; k++) {
+  for (int k = 0; k < kLoaded; k++) {
     const int column = min(max(coarser(i, is_second_across(k)), 0), coarse_columns - 1);
     const int row = min(max(coarser(j, is_second_down(k)), 0), coarse_rows - 1);
-    candidates[k] = *reinterpret_cast<const int*>(coarse.data + row * coarse.stride +
-                                                  column * int(sizeof(MotionVector)));
+    v[k] = *reinterpret_cast<const uint2*>(coarse.data + row * coarse.stride +
+                                           column * int(sizeof(MotionVector)));
   }
-  const Found f = patch.search(l, candidates);
+  Found f;
+  if constexpr (kIsFinest) {
+    uint32_t order[kLoaded];
+#pragma unroll
+    for (int k = 0; k < kLoaded; k++) order[k] = (v[k].y & 0xffff) << 2 | k;
+    const auto vector = [&](uint32_t which) {
+      const uint32_t low = which & 1 ? v[1].x : v[0].x, high = which & 1 ? v[3].x : v[2].x;
+      return int(which & 2 ? high : low);
+    };
+    const uint32_t first = min(min(order[0], order[1]), min(order[2], order[3]));
+    const uint32_t second =
+        min(max(min(order[0], order[1]), min(order[2], order[3])),
+            min(max(order[0], order[1]), max(order[2], order[3])));
+    int candidates[] = {sum_of(vector(first), vector(second))};
+    f = patch.search(l, candidates);
+  } else {
+    int candidates[kLoaded];
+#pragma unroll
+    for (int k = 0; k < kLoaded; k++) candidates[k] = sum_of(int(v[k].x), int(v[k].x));
+    f = patch.search(l, candidates);
+  }
   if (at < columns && threadIdx.x % kLanes == 0) write(pair_of(m).field, i, j, f);
 }
 
@@ -442,8 +478,9 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
 MotionFindKernel motion_find_coarse() {
   return find_coarse;
 }
-MotionFindKernel motion_find_level(int lanes) {
-  return lanes == 1 ? find_level<1> : find_level<4>;
+MotionFindKernel motion_find_level(int lanes, bool is_finest) {
+  if (lanes == 1) return is_finest ? find_level<1, true> : find_level<1, false>;
+  return is_finest ? find_level<4, true> : find_level<4, false>;
 }
 
 }  // namespace vf::cuda

@@ -158,12 +158,24 @@ class ReferenceMotion final : public MotionPlan {
           best = v;
         };
         // The nearest patches of the coarser level lie about this one's middle.
-        for (int k = 0; k < candidates; k++) {
+        std::vector<size_t> near;
+        for (int k = 0; coarse && k < 4; k++) {
           const int beside = i % 2 ? i / 2 + 1 : i / 2 - 1, next = j % 2 ? j / 2 + 1 : j / 2 - 1;
           const int column = std::clamp(k == 1 || k == 2 ? beside : i / 2, 0, coarse->columns - 1);
           const int row = std::clamp(k == 1 || k == 3 ? next : j / 2, 0, coarse->rows - 1);
-          const Vector v = coarse->vector[size_t(row) * coarse->columns + column];
-          consider({2 * v.x, 2 * v.y});
+          near.push_back(size_t(row) * coarse->columns + column);
+        }
+        if (candidates == 1) {
+          std::stable_sort(near.begin(), near.end(), [&](size_t a, size_t b) {
+            return std::min(coarse->with[a] / 4, 65535) < std::min(coarse->with[b] / 4, 65535);
+          });
+          const Vector a = coarse->vector[near[0]], b = coarse->vector[near[1]];
+          consider({a.x + b.x, a.y + b.y});
+        } else {
+          for (int k = 0; k < candidates; k++) {
+            const Vector v = coarse->vector[near[size_t(k)]];
+            consider({2 * v.x, 2 * v.y});
+          }
         }
         consider(patch.refined(best, steps));
         f.vector.push_back(best);
@@ -183,7 +195,7 @@ class ReferenceMotion final : public MotionPlan {
     const std::vector<Level>& to = pyramids_[size_t(pair.before)];
     Found found = search(from[3], to[3], nullptr, 0, 3);
     for (int level = 2; level >= 0; level--)
-      found = search(from[size_t(level)], to[size_t(level)], &found, level == 2 ? 4 : 2,
+      found = search(from[size_t(level)], to[size_t(level)], &found, level == 2 ? 4 : level == 1 ? 2 : 1,
                      level == 1 ? 1 : 2);
     const auto residual = [](int sum) { return uint16_t(std::min(sum / 4, 65535)); };
     for (int j = 0; j < found.rows; j++)

@@ -148,12 +148,15 @@ __device__ __forceinline__ void halve_picture(Samples* out, int y, int height, i
   }
 }
 
-// Does so for bytes, of which the inner eight of a row lie in the picture.
+// Does so for bytes, of which the inner eight of a row lie in the picture, or all if kInside.
+template <bool kInside>
 __device__ __forceinline__ void halve_bytes(Samples* out, int x, int y, int width, int height,
                                             const uint8_t* data, ptrdiff_t stride) {
-  const int first = max(2 * x - 1, 0) - 2 * x, last = min(2 * x + 8, width - 1) - 2 * x;
+  const int first = kInside ? -1 : max(2 * x - 1, 0) - 2 * x;
+  const int last = kInside ? 8 : min(2 * x + 8, width - 1) - 2 * x;
   int from = 2 * y - 1;  // the next row, which may lie outside
-  const uint8_t* at = data + min(max(from, 0), height - 1) * (long long)stride + 2 * x;
+  const uint8_t* at =
+      data + (kInside ? from : min(max(from, 0), height - 1)) * (long long)stride + 2 * x;
   Sums upper, lower;
   upper.start();
 #pragma unroll
@@ -175,12 +178,13 @@ __device__ __forceinline__ void halve_bytes(Samples* out, int x, int y, int widt
       upper = lower;
       if (j < kRows - 2) upper.add(row, true);
     }
-    if (from >= 0 && from < height - 1) at += stride;
+    if (kInside || (from >= 0 && from < height - 1)) at += stride;
     from++;
   }
 }
 
 // Makes a thread's samples of the finest level.
+template <bool kInside>
 __device__ __forceinline__ Samples read_picture(const MotionRead& r, int x, int y) {
   const MotionPicture& p = r.from[blockIdx.z];
   const uint32_t weights = r.weights[blockIdx.z];
@@ -188,10 +192,10 @@ __device__ __forceinline__ Samples read_picture(const MotionRead& r, int x, int 
   const ptrdiff_t stride = p.stride[0];
   const int shift = p.shift, depth = p.depth;
   const uint32_t mask = (1u << depth) - 1;
-  const bool is_whole = 2 * x + 2 * kGroup <= r.width, is_fast = is_whole && r.fast[blockIdx.z];
+  const bool is_whole = kInside || 2 * x + 2 * kGroup <= r.width, is_fast = is_whole && r.fast[blockIdx.z];
   Samples out;
   if (is_fast && p.type == Type::u8 && depth == 8)
-    halve_bytes(&out, x, y, r.width, r.height, data, stride);
+    halve_bytes<kInside>(&out, x, y, r.width, r.height, data, stride);
   else if (is_fast && p.type == Type::u16)
     halve_picture<kRows>(&out, y, r.height, depth - 2, [&](int row) {
       return sums_of_words(reinterpret_cast<const uint16_t*>(data + (long long)row * stride), 2 * x,
@@ -210,13 +214,14 @@ __device__ __forceinline__ Samples read_picture(const MotionRead& r, int x, int 
 }
 
 // Holds n x n samples of a level from (x, y) on: a row in each word. Samples outside the level
-// repeat the nearest one.
-template <int kLevel, int n>
+// repeat the nearest one. With kInside, none of them or of their neighbours is outside.
+template <int kLevel, int n, bool kInside>
 struct Square {
   int x, y;
   uint32_t rows[n];
 
   __device__ __forceinline__ void repeat(const MotionRead& r) {
+    if (kInside) return;
     const int last = r.levels.width[kLevel] - 1 - x, lowest = r.levels.height[kLevel] - 1 - y;
     if constexpr (n > 1) {
       const uint32_t order = last >= 3 ? 0x3210 : last == 2 ? 0x2210 : last == 1 ? 0x1110 : 0;
@@ -234,7 +239,7 @@ struct Square {
     const int width = r.levels.width[kLevel], height = r.levels.height[kLevel];
     const int pitch = r.levels.pitch[kLevel];
     uint8_t* to = pyramid + r.levels.at[kLevel] + x;
-    if (outside == 0 && x > 0 && x + n < width && y + n <= height) {
+    if (kInside || (outside == 0 && x > 0 && x + n < width && y + n <= height)) {
 #pragma unroll
       for (int k = 0; k < n; k++) store(to + (long long)(y + k) * pitch, rows[k]);
       return;
@@ -300,23 +305,20 @@ __device__ __forceinline__ uint32_t mean_of(uint32_t upper, uint32_t lower, int 
   return __dp4a(upper, weights, __dp4a(lower, weights, 128u));
 }
 
-__global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant__ MotionRead r) {
-  const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
-  const int line = int(blockIdx.y) * (kMotionReadY / kGroup) + int(threadIdx.x) / kGroups - kMotionReadAbove;
-  // Threads above and below the picture make what the nearest ones make, and write the rows there.
-  const int row = min(max(line, 0), (r.levels.height[0] - 1) / kGroup), outside = line - row;
+// Makes a thread's samples of all levels. Threads `outside` rows above or below the picture make what
+// the nearest ones make.
+template <bool kInside>
+__device__ __forceinline__ void make_levels(const MotionRead& r, int column, int row, int outside) {
   uint8_t* const pyramid = r.to + r.pyramid * blockIdx.z;
-  wait_for_previous();
-  let_next_start();
-  Square<0, 4> finest = {4 * column, 4 * row, {}};
-  if (finest.x < r.levels.width[0]) {
-    const Samples samples = read_picture(r, finest.x, finest.y);
+  Square<0, 4, kInside> finest = {4 * column, 4 * row, {}};
+  if (kInside || finest.x < r.levels.width[0]) {
+    const Samples samples = read_picture<kInside>(r, finest.x, finest.y);
 #pragma unroll
     for (int k = 0; k < kGroup; k++) finest.rows[k] = samples.rows[k];
   }
   finest.repeat(r);
   finest.write(r, pyramid, outside);
-  Square<1, 2> second = {2 * column, 2 * row, {}};
+  Square<1, 2, kInside> second = {2 * column, 2 * row, {}};
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     const uint32_t upper = finest.rows[2 * k], lower = finest.rows[2 * k + 1];
@@ -324,19 +326,38 @@ __global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant
   }
   second.repeat(r);
   second.write(r, pyramid, outside);
-  const Square<2, 1> third = {column, row, {mean_of(second.rows[0], second.rows[1], 0) >> 8}};
+  const Square<2, 1, kInside> third = {
+      column, row, {mean_of(second.rows[0], second.rows[1], 0) >> 8}};
   third.write(r, pyramid, outside);
   // The lanes beside and below this one have the other samples. Without one, its own counts twice.
   const uint32_t beside = __shfl_down_sync(~0u, third.rows[0], 1);
-  const uint32_t two = third.rows[0] + (column + 1 < r.levels.width[2] ? beside : third.rows[0]);
+  const uint32_t two =
+      third.rows[0] + (kInside || column + 1 < r.levels.width[2] ? beside : third.rows[0]);
   const uint32_t below = __shfl_down_sync(~0u, two, kGroups);
-  const uint32_t four = two + (row + 1 < r.levels.height[2] ? below : two);
-  const Square<3, 1> coarsest = {column / 2, row / 2, {(four + 2) >> 2}};
+  const uint32_t four = two + (kInside || row + 1 < r.levels.height[2] ? below : two);
+  const Square<3, 1, kInside> coarsest = {column / 2, row / 2, {(four + 2) >> 2}};
   if (outside != 0 || (column | row) % 2 != 0) return;
   // Few samples are at the upper and the lower edge, so the same threads repeat them.
-  const int below_last = coarsest.y + 1 == r.levels.height[3] ? 3 : 0;
+  const int first = !kInside && row == 0 ? -3 : 0;
+  const int last = !kInside && coarsest.y + 1 == r.levels.height[3] ? 3 : 0;
 #pragma unroll 1
-  for (int k = row == 0 ? -3 : 0; k <= below_last; k++) coarsest.write(r, pyramid, k);
+  for (int k = first; k <= last; k++) coarsest.write(r, pyramid, k);
+}
+
+__global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant__ MotionRead r) {
+  constexpr int kDown = kMotionReadY / kGroup;  // rows of threads
+  const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
+  const int above = int(blockIdx.y) * kDown - kMotionReadAbove;
+  const int line = above + int(threadIdx.x) / kGroups;
+  const int row = min(max(line, 0), (r.levels.height[0] - 1) / kGroup);
+  wait_for_previous();
+  let_next_start();
+  // A thread reads eight pixels either way, and one around them.
+  if (blockIdx.x > 0 && above > 0 && 2 * kMotionReadX * int(blockIdx.x + 1) < r.width &&
+      2 * (kGroup * above + kMotionReadY) < r.height)
+    make_levels<true>(r, column, line, 0);
+  else
+    make_levels<false>(r, column, row, line - row);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class CpuMotion final : public MotionPlan {
       s.height = level.height;
       s.columns = patches_of(level.width);
       s.steps = steps_of(k);
-      s.candidates = candidates_of(k);
+      s.starts = starts_of(k);
       if (k + 1 < kLevels) {
         s.coarse = vectors_.as<LevelVector>() + levels_[k + 1].vectors_at;
         s.coarse_columns = patches_of(levels_[k + 1].width);

@@ -19,7 +19,7 @@ struct LevelVector {
 struct MotionSearch {
   const uint8_t *picture = nullptr, *before = nullptr;  // levels of the pyramids, without padding
   int width = 0, height = 0, columns = 0;               // of the level; patches in a row
-  int steps = 0, candidates = 0;  // per patch; no candidates stand for one of two vectors
+  int starts = 0, steps = 0;                            // of a patch
   const LevelVector* coarse = nullptr;                  // the coarser level's vectors, or null
   int coarse_columns = 0, coarse_rows = 0;
   LevelVector* out = nullptr;

@@ -295,25 +295,22 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
   const int without = patch->subtract(0, 0, best);
   int with = without;
   if (s.coarse) {
-    LevelVector near[kMostCandidates], starts[1 + kMostCandidates] = {};
-    for (int k = 0; k < kMostCandidates; k++) {
+    LevelVector near[kNear], starts[1 + kNear] = {};
+    for (int k = 0; k < kNear; k++) {
       const int p = std::clamp(coarser(i, is_second_across(k)), 0, s.coarse_columns - 1);
       const int q = std::clamp(coarser(j, is_second_down(k)), 0, s.coarse_rows - 1);
       near[k] = s.coarse[size_t(q) * s.coarse_columns + p];
     }
-    const auto start = [&](int k, const LevelVector& a, const LevelVector& b) {
-      starts[k].x = int16_t(a.x + b.x);
-      starts[k].y = int16_t(a.y + b.y);
-    };
-    if (s.candidates == 1) {
-      std::stable_sort(near, near + kMostCandidates, [](const LevelVector& a, const LevelVector& b) {
+    if (s.starts == 1)
+      std::stable_sort(near, near + kNear, [](const LevelVector& a, const LevelVector& b) {
         return a.residual < b.residual;
       });
-      start(1, near[0], near[1]);
-    } else {
-      for (int k = 0; k < s.candidates; k++) start(k + 1, near[k], near[k]);
+    for (int k = 0; k < s.starts; k++) {
+      const LevelVector &a = near[k], &b = near[s.starts == 1 ? 1 : k];
+      starts[k + 1].x = int16_t(a.x + b.x);
+      starts[k + 1].y = int16_t(a.y + b.y);
     }
-    for (int k = 1; k <= s.candidates; k++) {
+    for (int k = 1; k <= s.starts; k++) {
       // A vector that was compared already cannot be better.
       bool is_new = true;
       for (int m = 0; m < k && is_new; m++)

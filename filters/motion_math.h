@@ -25,7 +25,7 @@ constexpr int kSpacing = 4;  // samples from one patch to the next
 constexpr int kBefore = 2;   // samples of the first patch that lie before the level's first one
 constexpr int kUnits = 16;   // units of a level's vectors in a sample
 constexpr int kMostStep = 32;  // units
-constexpr int kCandidates = 2, kMostCandidates = 4;  // vectors of the coarser level that are compared
+constexpr int kNear = 4;       // patches of the coarser level whose vectors a patch may start from
 // Slopes are differences of two samples, limited so that they fit signed bytes.
 constexpr int kLeastSlope = -128, kMostSlope = 127;
 // Both are added to the diagonal elements of the matrix: noise then does not move flat patches far,
@@ -38,26 +38,25 @@ VF_MOTION_BOTH int half_of(int size) {
 VF_MOTION_BOTH int patches_of(int size) {
   return (size + kSpacing - 1) / kSpacing;
 }
-// The coarsest level begins without a vector, and takes more steps. The level behind it compares
-// more vectors, so that what one patch misses comes from another.
-VF_MOTION_BOTH int steps_of(int level) {
+// Returns how many vectors a patch may start from, beside no motion: those of all coarser patches
+// near it or of the first ones. The finest level takes one, the sum of two.
+VF_MOTION_BOTH constexpr int starts_of(int level) {
+  return level == 2 ? kNear : level == 1 ? 2 : level == 0 ? 1 : 0;
+}
+// Returns how many steps follow. The coarsest level begins without a vector.
+VF_MOTION_BOTH constexpr int steps_of(int level) {
   return level == 3 ? 3 : level == 1 ? 1 : 2;
 }
-VF_MOTION_BOTH int candidates_of(int level) {
-  return level == 2 ? kMostCandidates : level == 0 ? 1 : kCandidates;
+// Returns the first of the two coarser patches about patch i along an axis, or the second one, which
+// may lie outside. The four near patches are the first or the second ones, across and down.
+VF_MOTION_BOTH int coarser(int i, bool is_second) {
+  return (i >> 1) + (is_second ? (i & 1 ? 1 : -1) : 0);
 }
-// Returns the first of the two coarser patches about patch i, along an axis, or the second one,
-// which may lie outside.
-VF_MOTION_BOTH int coarser(int i, bool second) {
-  return (i >> 1) + (second ? (i & 1 ? 1 : -1) : 0);
+VF_MOTION_BOTH constexpr bool is_second_across(int near) {
+  return near == 1 || near == 2;
 }
-// A patch starts from the vectors of coarser patches: candidate k is the second one across or down
-// if this says so.
-VF_MOTION_BOTH bool is_second_across(int k) {
-  return k == 1 || k == 2;
-}
-VF_MOTION_BOTH bool is_second_down(int k) {
-  return k % 2 == 1;
+VF_MOTION_BOTH constexpr bool is_second_down(int near) {
+  return near == 1 || near == 3;
 }
 
 // Solves for the step of a patch: xx, xy and yy are the sums of products of slopes, which are

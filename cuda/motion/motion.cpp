@@ -32,7 +32,7 @@ class CudaMotion final : public MotionPlan {
     pyramid_ = (samples + 255) / 256 * 256;
     // One launch searches the coarse levels, down to the finest one whose thread blocks all run at
     // once: two on a multiprocessor. It leaves out the finest level, which has a launch of its own.
-    while (coarse_ < kMostCoarse && tiles_of(coarse_) > 2LL * cuda_.device().processors) coarse_++;
+    while (coarse_ < kMostCoarse && tiles_of(coarse_) > 1LL * cuda_.device().processors) coarse_++;
     long long bytes = 0;
     for (int i = 1; i <= coarse_; i++) {
       found_[i] = bytes;
@@ -56,7 +56,7 @@ class CudaMotion final : public MotionPlan {
                 unsigned(blocks_of(patches_of(levels_.height[level]), y)), unsigned(pairs));
   }
   long long tiles_of(int level) const {
-    const dim3 tiles = grid_of(level, kMotionFindTile, kMotionFindTile);
+    const dim3 tiles = grid_of(level, kMotionFindX, kMotionFindY);
     return (long long)tiles.x * tiles.y;
   }
   // Tells whether a level has a patch for each thread that the GPU runs at once: 16 warps on each
@@ -123,7 +123,7 @@ class CudaMotion final : public MotionPlan {
     f.levels = levels_;
     f.level = coarse_;
     VF_TRY(launch("motion_find_coarse", motion_find_coarse(),
-                  {grid_of(coarse_, kMotionFindTile, kMotionFindTile, count),
+                  {grid_of(coarse_, kMotionFindX, kMotionFindY, count),
                    dim3(kMotionFindThreads), 0, early()},
                   cuda_.cuda_stream(), f));
     while (f.level > 0) {

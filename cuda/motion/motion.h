@@ -70,10 +70,10 @@ struct MotionFind {
 };
 using MotionFindKernel = void (*)(MotionFind);
 
-// The kernel searches a level and all that are coarser. A thread block writes kMotionFindTile x
-// kMotionFindTile vectors. `level` is 1 at least.
-constexpr int kMotionFindTile = 8;
-constexpr int kMotionFindThreads = 32 * 15;
+// The kernel searches a level and all that are coarser. A thread block writes kMotionFindX x
+// kMotionFindY vectors. `level` is 1 at least.
+constexpr int kMotionFindX = 8, kMotionFindY = 9;
+constexpr int kMotionFindThreads = 32 * 17;
 MotionFindKernel motion_find_coarse();
 
 // The kernel searches one level, with one or four lanes for a patch. Each warp takes patches of one

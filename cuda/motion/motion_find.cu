@@ -100,7 +100,21 @@ __device__ const Weights kWeights = make_weights();
 
 // Adds two vectors. One of a coarser level, added to itself, is a vector of this level.
 __device__ __forceinline__ int sum_of(int a, int b) {
-  return int(uint32_t(a + b) & 0xffff) | int((uint32_t(a) >> 16) + (uint32_t(b) >> 16)) << 16;
+  const auto upper = [](int v) { return uint32_t(v) & 0xffff0000; };
+  return int((upper(a) + upper(b)) | (uint32_t(a + b) & 0xffff));
+}
+// Returns the sum of the two vectors that have the smallest residuals.
+__device__ __forceinline__ int sum_of_best(const uint2 (&near)[kNear]) {
+  uint32_t order[kNear];
+#pragma unroll
+  for (int k = 0; k < kNear; k++) order[k] = (near[k].y & 0xffff) << 2 | k;
+  const uint32_t low = min(order[0], order[1]), high = max(order[0], order[1]);
+  const uint32_t lower = min(order[2], order[3]), higher = max(order[2], order[3]);
+  const auto vector = [&](uint32_t best) {
+    const uint32_t even = best & 2 ? near[2].x : near[0].x, odd = best & 2 ? near[3].x : near[1].x;
+    return int(best & 1 ? odd : even);
+  };
+  return sum_of(vector(min(low, lower)), vector(min(max(low, lower), min(high, higher))));
 }
 
 // Searches a patch with kLanes lanes, which all return what was found.
@@ -119,7 +133,7 @@ class Patch {
 #pragma unroll
     for (int j = 0; j < kRows + 2; j++) {
       const uint32_t* at = words_of(column + j * l.pitch);
-      const uint32_t first = __ldg(at), second = __ldg(at + 1), third = __ldg(at + 2);
+      const uint32_t first = at[0], second = at[1], third = at[2];
       const uint32_t low = __funnelshift_r(first, second, 16),
                      high = __funnelshift_r(second, third, 16);
       const Eight& row = rows[j] = halves_of(low, high);
@@ -134,9 +148,9 @@ class Patch {
       slope_x_.v[j - 1][1] = slopes_of(row.odd[1], behind_odd,
                                        __funnelshift_r(row.odd[0], row.odd[1], 16), row.even[1]);
       const uint32_t* was = words_of(before + j * l.pitch);
-      const uint32_t middle = __ldg(was + 1);
-      best_.v[j - 1][0] = __funnelshift_r(__ldg(was), middle, 16);
-      best_.v[j - 1][1] = __funnelshift_r(middle, __ldg(was + 2), 16);
+      const uint32_t middle = was[1];
+      best_.v[j - 1][0] = __funnelshift_r(was[0], middle, 16);
+      best_.v[j - 1][1] = __funnelshift_r(middle, was[2], 16);
     }
 #pragma unroll
     for (int j = 0; j < kRows; j++)
@@ -263,7 +277,7 @@ class Patch {
     const uint32_t fifth = 0x4321 + 0x1111 * (x & 3);
     const auto row = [&](int j) {
       const uint32_t* words = words_of(at + j * l.pitch);
-      const uint32_t first = __ldg(words), second = __ldg(words + 1), third = __ldg(words + 2);
+      const uint32_t first = words[0], second = words[1], third = words[2];
       const uint32_t low = __funnelshift_r(first, second, behind),
                      high = __funnelshift_r(second, third, behind);
       return Pairs{{low, __funnelshift_r(low, high, 24), high, __byte_perm(second, third, fifth)}};
@@ -324,102 +338,91 @@ class Patch {
   int squares_;  // the sum of the squared differences from it
 };
 
-// Holds the patches of a level that a block searches.
-struct Range {
-  int x0, y0, x1, y1;
-  __device__ __forceinline__ int wide() const { return x1 - x0; }
-  __device__ __forceinline__ void limit(const MotionFind& m, int level) {
-    x0 = max(x0, 0);
-    y0 = max(y0, 0);
-    x1 = min(x1, patches_of(m.levels.width[level]));
-    y1 = min(y1, patches_of(m.levels.height[level]));
-  }
-};
-// Returns the patches of the coarser level that `finer` needs.
-__device__ __forceinline__ Range coarser_range(const MotionFind& m, const Range& finer, int level) {
-  Range range = {min(coarser(finer.x0, false), coarser(finer.x0, true)),
-                 min(coarser(finer.y0, false), coarser(finer.y0, true)),
-                 max(coarser(finer.x1 - 1, false), coarser(finer.x1 - 1, true)) + 1,
-                 max(coarser(finer.y1 - 1, false), coarser(finer.y1 - 1, true)) + 1};
-  range.limit(m, level);
-  return range;
-}
-
 // A stage searches the level `m.level` + stage. The stages' warps follow each other, from the
-// coarsest one on.
+// coarsest one on. A block searches kMotionFindX x kMotionFindY patches of the first stage, and
+// those of the others that these need.
 constexpr int kStages = kLevels - 1;
 constexpr int kCoarseLanes = 4;
-// Returns the most patches, either way, that a block searches.
-__device__ __forceinline__ constexpr int side_of(int stage) {
-  return stage == 0 ? kMotionFindTile : stage == 1 ? 6 : 4;
+__device__ __forceinline__ constexpr int across(int stage) {
+  return stage == 0 ? kMotionFindX : stage == 1 ? 6 : 4;
+}
+__device__ __forceinline__ constexpr int down(int stage) {
+  return stage == 0 ? kMotionFindY : stage == 1 ? 6 : 5;
 }
 __device__ __forceinline__ constexpr int warps_of(int stage) {
-  return (side_of(stage) * side_of(stage) * kCoarseLanes + 31) / 32;
+  return (across(stage) * down(stage) * kCoarseLanes + 31) / 32;
 }
 static_assert(kStages == 3 && 32 * (warps_of(0) + warps_of(1) + warps_of(2)) == kMotionFindThreads);
+// Returns the first patch of the coarser level that those from `first` on need.
+__device__ __forceinline__ int coarser_first(int first) {
+  return (first - 1) >> 1;
+}
 
 __global__ __launch_bounds__(
     kMotionFindThreads,
     motion_blocks_at_once(
-        2, kMotionFindThreads)) void find_coarse(const __grid_constant__ MotionFind m) {
-  VF_SHARED(int[kStages][side_of(1) * side_of(1)], vectors);
+        1, kMotionFindThreads)) void find_coarse(const __grid_constant__ MotionFind m) {
+  VF_SHARED(int[kStages][across(1) * down(1)], vectors);
   int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
+  int x0 = blockIdx.x * kMotionFindX, y0 = blockIdx.y * kMotionFindY;
 #pragma unroll
   for (int k = kStages - 1; k > 0; k--)
     if (stage == k && warp >= warps_of(k)) {
       warp -= warps_of(k);
       stage = k - 1;
     }
+#pragma unroll
+  for (int k = 1; k < kStages; k++)
+    if (k <= stage) {
+      x0 = coarser_first(x0);
+      y0 = coarser_first(y0);
+    }
   const int level = min(m.level + stage, kLevels - 1);
   const bool is_used = m.level + stage < kLevels, is_coarsest = level == kLevels - 1;
   const Level l = level_of(m, level);
-  Range range = {int(blockIdx.x) * kMotionFindTile, int(blockIdx.y) * kMotionFindTile,
-                 int(blockIdx.x + 1) * kMotionFindTile, int(blockIdx.y + 1) * kMotionFindTile};
-  range.limit(m, m.level);
-#pragma unroll 1
-  for (int k = m.level + 1; k <= level; k++) range = coarser_range(m, range, k);
-  // Lanes behind the last patch repeat its work.
-  const int n = range.wide() * (range.y1 - range.y0);
   const int at = warp * (32 / kCoarseLanes) + int(threadIdx.x % 32) / kCoarseLanes;
-  const int which = min(at, n - 1), i = range.x0 + which % range.wide(),
-            j = range.y0 + which / range.wide();
-  // The compiler does not know that this is true. It would move a plain wait up.
+  const int row = stage == 0 ? at / across(0) : stage == 1 ? at / across(1) : at / across(2);
+  const int column = at - row * across(stage);
+  // Patches outside are the nearest ones inside, and so are those behind the block's last one.
+  const int columns = patches_of(l.width), rows = patches_of(l.height);
+  const int i = min(max(x0 + column, 0), columns - 1), j = min(max(y0 + row, 0), rows - 1);
+  const bool is_needed = row < down(stage);
+  // The place of the first candidate among the vectors of the stage before, and the steps to the
+  // others.
+  const int from = (coarser(j, false) - coarser_first(y0)) * across(stage + 1) +
+                   coarser(i, false) - coarser_first(x0);
+  const int aside = i & 1 ? 1 : -1, below = j & 1 ? across(stage + 1) : -across(stage + 1);
+  // The compiler does not know that this is true. It would move a plain wait up. The loads must not
+  // be those of constant data (__ldg), which it moves above the wait.
   if (i + j >= 0) wait_for_previous();
-  let_next_start();
   Patch<kCoarseLanes> patch;
   patch.load(l, i, j);
-  // Each byte is the place of a candidate among the vectors of the stage before.
-  uint32_t from = 0;
-  if (!is_coarsest) {
-    const Range coarse = coarser_range(m, range, level + 1);
-#pragma unroll
-    for (int n = 0; n < kMostCandidates; n++) {
-      // Others than the level's are the same as the first one.
-      const int k = n < candidates_of(level) ? n : 0;
-      const int column = min(max(coarser(i, is_second_across(k)), coarse.x0), coarse.x1 - 1);
-      const int row = min(max(coarser(j, is_second_down(k)), coarse.y0), coarse.y1 - 1);
-      from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * n);
-    }
-  }
   // The coarser stages come first. All warps wait at one barrier, which is in one place of the
   // code.
 #pragma unroll 1
   for (int k = kStages - 1; k >= 0; k--) {
     if (k == stage && is_used) {
-      int candidates[kMostCandidates] = {};
+      int candidates[kNear] = {};
       if (!is_coarsest)
 #pragma unroll
-        for (int c = 0; c < kMostCandidates; c++)
-          candidates[c] = sum_of(vectors[stage + 1][from >> (8 * c) & 0xff], vectors[stage + 1][from >> (8 * c) & 0xff]);
+        for (int c = 0; c < kNear; c++) {
+          // Others than the level's are the same as the first one.
+          const bool is_other = c < starts_of(level);
+          const int v = vectors[stage + 1][from + (is_other && is_second_across(c) ? aside : 0) +
+                                           (is_other && is_second_down(c) ? below : 0)];
+          candidates[c] = sum_of(v, v);
+        }
       const Found f = patch.search(l, candidates);
-      if (at < n && threadIdx.x % kCoarseLanes == 0) {
-        if (stage == 0)
-          write(pair_of(m).field, i, j, f);
-        else
+      if (is_needed && threadIdx.x % kCoarseLanes == 0) {
+        if (stage > 0)
           vectors[stage][at] = f.vector;
+        else if (x0 + column < columns && y0 + row < rows)
+          write(pair_of(m).field, i, j, f);
       }
     }
     if (k > 0) __syncthreads();
+    // Blocks that start now load their patches without delay to the coarsest level.
+    if (k == kStages - 1) let_next_start();
   }
 }
 
@@ -440,36 +443,23 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
   const int coarse_rows = patches_of(m.levels.height[m.level + 1]);
   const MotionField& coarse = pair_of(m).coarse;
-  constexpr int kLoaded = kIsFinest ? kMostCandidates : kCandidates;
-  uint2 v[kLoaded];
+  constexpr int kLevel = kIsFinest ? 0 : 1, kLoaded = kIsFinest ? kNear : starts_of(kLevel);
+  uint2 near[kLoaded];
 #pragma unroll
   for (int k = 0; k < kLoaded; k++) {
     const int column = min(max(coarser(i, is_second_across(k)), 0), coarse_columns - 1);
     const int row = min(max(coarser(j, is_second_down(k)), 0), coarse_rows - 1);
-    v[k] = *reinterpret_cast<const uint2*>(coarse.data + row * coarse.stride +
-                                           column * int(sizeof(MotionVector)));
+    near[k] = *reinterpret_cast<const uint2*>(coarse.data + row * coarse.stride +
+                                              column * int(sizeof(MotionVector)));
   }
-  Found f;
+  int starts[starts_of(kLevel)];
   if constexpr (kIsFinest) {
-    uint32_t order[kLoaded];
-#pragma unroll
-    for (int k = 0; k < kLoaded; k++) order[k] = (v[k].y & 0xffff) << 2 | k;
-    const auto vector = [&](uint32_t which) {
-      const uint32_t low = which & 1 ? v[1].x : v[0].x, high = which & 1 ? v[3].x : v[2].x;
-      return int(which & 2 ? high : low);
-    };
-    const uint32_t first = min(min(order[0], order[1]), min(order[2], order[3]));
-    const uint32_t second =
-        min(max(min(order[0], order[1]), min(order[2], order[3])),
-            min(max(order[0], order[1]), max(order[2], order[3])));
-    int candidates[] = {sum_of(vector(first), vector(second))};
-    f = patch.search(l, candidates);
+    starts[0] = sum_of_best(near);
   } else {
-    int candidates[kLoaded];
 #pragma unroll
-    for (int k = 0; k < kLoaded; k++) candidates[k] = sum_of(int(v[k].x), int(v[k].x));
-    f = patch.search(l, candidates);
+    for (int k = 0; k < kLoaded; k++) starts[k] = sum_of(int(near[k].x), int(near[k].x));
   }
+  const Found f = patch.search(l, starts);
   if (at < columns && threadIdx.x % kLanes == 0) write(pair_of(m).field, i, j, f);
 }
 

@@ -81,7 +81,8 @@ void mean_rows(const uint8_t* from, int width, int height, int y0, int y1, uint8
     const uint8_t* HWY_RESTRICT lower = from + size_t(std::min(2 * y + 1, height - 1)) * width;
     uint8_t* HWY_RESTRICT out = to + size_t(y) * half;
     for (int x = 0; x < width / 2; x++)
-      out[x] = uint8_t((upper[2 * x] + upper[2 * x + 1] + lower[2 * x] + lower[2 * x + 1] + 2) >> 2);
+      out[x] =
+          uint8_t((upper[2 * x] + upper[2 * x + 1] + lower[2 * x] + lower[2 * x + 1] + 2) >> 2);
     if (width % 2) out[half - 1] = uint8_t((upper[width - 1] + lower[width - 1] + 1) >> 1);
   }
 }

@@ -20,10 +20,10 @@ namespace vf::motion {
 // the level before. A step on the coarsest one reaches 32 pixels, so two of them find vectors of 64
 // pixels.
 constexpr int kLevels = 4;
-constexpr int kPatch = 8;    // samples of a level, either way
-constexpr int kSpacing = 4;  // samples from one patch to the next
-constexpr int kBefore = 2;   // samples of the first patch that lie before the level's first one
-constexpr int kUnits = 16;   // units of a level's vectors in a sample
+constexpr int kPatch = 8;      // samples of a level, either way
+constexpr int kSpacing = 4;    // samples from one patch to the next
+constexpr int kBefore = 2;     // samples of the first patch that lie before the level's first one
+constexpr int kUnits = 16;     // units of a level's vectors in a sample
 constexpr int kMostStep = 32;  // units
 constexpr int kNear = 4;       // patches of the coarser level whose vectors a patch may start from
 // Slopes are differences of two samples, limited so that they fit signed bytes.
@@ -47,8 +47,8 @@ VF_MOTION_BOTH constexpr int starts_of(int level) {
 VF_MOTION_BOTH constexpr int steps_of(int level) {
   return level == 3 ? 3 : level == 1 ? 1 : 2;
 }
-// Returns the first of the two coarser patches about patch i along an axis, or the second one, which
-// may lie outside. The four near patches are the first or the second ones, across and down.
+// Returns the first of the two coarser patches about patch i along an axis, or the second one,
+// which may lie outside. The four near patches are the first or the second ones, across and down.
 VF_MOTION_BOTH int coarser(int i, bool is_second) {
   return (i >> 1) + (is_second ? (i & 1 ? 1 : -1) : 0);
 }

@@ -31,8 +31,8 @@ class CudaMotion final : public MotionPlan {
     }
     pyramid_ = (samples + 255) / 256 * 256;
     // One launch searches the coarse levels, down to the finest one whose thread blocks all run at
-    // once: two on a multiprocessor. It leaves out the finest level, which has a launch of its own.
-    while (coarse_ < kMostCoarse && tiles_of(coarse_) > 1LL * cuda_.device().processors) coarse_++;
+    // once, one on a multiprocessor. It leaves out the finest level, which has a launch of its own.
+    while (coarse_ < kMostCoarse && tiles_of(coarse_) > cuda_.device().processors) coarse_++;
     long long bytes = 0;
     for (int i = 1; i <= coarse_; i++) {
       found_[i] = bytes;
@@ -105,12 +105,15 @@ class CudaMotion final : public MotionPlan {
     r.width = params_.width;
     r.height = params_.height;
     r.levels = levels_;
-    return launch("motion_read", motion_read(),
-                  {dim3(unsigned(blocks_of(levels_.width[0], kMotionReadX)),
-                        unsigned(blocks_of(levels_.height[0] + 4 * (kMotionReadAbove + kMotionReadBelow),
-                                           kMotionReadY)), unsigned(count)),
-                   dim3(kMotionReadThreads), 0, early()},
-                  cuda_.cuda_stream(), r);
+    return launch(
+        "motion_read", motion_read(),
+        {dim3(unsigned(blocks_of(levels_.width[0], kMotionReadX)),
+              unsigned(blocks_of(
+                  levels_.height[0] + kMotionReadGroup * (kMotionReadAbove + kMotionReadBelow),
+                  kMotionReadY)),
+              unsigned(count)),
+         dim3(kMotionReadThreads), 0, early()},
+        cuda_.cuda_stream(), r);
   }
 
   Status enqueue_find(const MotionPair* pairs, int count) override {
@@ -122,10 +125,10 @@ class CudaMotion final : public MotionPlan {
     }
     f.levels = levels_;
     f.level = coarse_;
-    VF_TRY(launch("motion_find_coarse", motion_find_coarse(),
-                  {grid_of(coarse_, kMotionFindX, kMotionFindY, count),
-                   dim3(kMotionFindThreads), 0, early()},
-                  cuda_.cuda_stream(), f));
+    VF_TRY(launch(
+        "motion_find_coarse", motion_find_coarse(),
+        {grid_of(coarse_, kMotionFindX, kMotionFindY, count), dim3(kMotionFindThreads), 0, early()},
+        cuda_.cuda_stream(), f));
     while (f.level > 0) {
       f.level--;
       for (int i = 0; i < count; i++) {

@@ -15,17 +15,6 @@ namespace vf::cuda {
 
 constexpr int kMotionBorder = 16, kMotionRowBorder = 9;
 
-// Returns how many blocks of so many threads a multiprocessor shall run at once, if it can: one of
-// compute capability 7.5 has 1024 threads.
-constexpr int motion_blocks_at_once(int wanted, int threads) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  return wanted * threads > 1024 ? 1024 / threads : wanted;
-#else
-  (void)threads;
-  return wanted;
-#endif
-}
-
 struct MotionLevels {
   int width[motion::kLevels] = {}, height[motion::kLevels] = {}, pitch[motion::kLevels] = {};
   int at[motion::kLevels] = {};  // the first sample of a level in a pyramid
@@ -44,11 +33,13 @@ struct MotionRead {
   MotionLevels levels;
 };
 
-// A thread block makes a tile of the finest level and what belongs to it of the others. A thread
-// makes 4 x 4 samples of the finest level.
+// A thread block makes a tile of the finest level and what belongs to it of the others. The grid
+// has some rows of threads above and below the picture.
+constexpr int kMotionReadGroup = 4;  // samples of the finest level for a thread, either way
 constexpr int kMotionReadX = 64, kMotionReadY = 32;
-constexpr int kMotionReadAbove = 4, kMotionReadBelow = 3;  // threads above and below a picture
-constexpr int kMotionReadThreads = kMotionReadX * kMotionReadY / 16;
+constexpr int kMotionReadAbove = 4, kMotionReadBelow = 3;
+constexpr int kMotionReadThreads =
+    kMotionReadX * kMotionReadY / (kMotionReadGroup * kMotionReadGroup);
 using MotionReadKernel = void (*)(MotionRead);
 MotionReadKernel motion_read();
 

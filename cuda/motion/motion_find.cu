@@ -5,15 +5,15 @@
 // lanes take a patch, two rows of 8 samples each, or one lane takes it if the level is large: one
 // lane runs fewer instructions per patch, and four wait less. Coarse levels have few patches, and a
 // launch for each of them would mostly wait. One launch searches all of these: a thread block
-// writes the vectors of 8 x 8 patches, and searches the patches of the coarser levels that these
-// need, at most 6 x 6, 4 x 4 and 3 x 3, so that no block waits for another one. Each level has
-// warps of its own. They load their patches before the coarser level is done. Blocks of the finest
-// level also load before the coarse levels are done, since only the vectors come from there.
+// writes the vectors of 8 x 9 patches, and searches the patches of the coarser levels that these
+// need, 6 x 6 and 4 x 5, so that no block waits for another one. Each level has warps of its own.
+// They load their patches before the coarser level is done. Blocks of the finest level also load
+// before the coarse levels are done, since only the vectors come from there.
 //
 // A lane keeps its samples and slopes in registers. Products are summed four at a time (dp4a): a
 // sample between four others is such a sum too, without rounding before the end. The lanes of a
-// warp read neighbouring words of few rows. The code is short: candidates share one loop, and steps
-// share another one, which ends where no patch of the warp moves on.
+// warp read neighbouring words of few rows. The code is short: the vectors that a patch may start
+// from share one loop, and steps share another one, which ends where no patch of the warp moves on.
 // Traffic: the levels of two pyramids are read, 0.68 B per pixel, mostly from the caches.
 // Instructions limit the finest level, and latency limits the others.
 #include "cuda/core/ptx.cuh"
@@ -171,28 +171,27 @@ class Patch {
     return squares_ >= 0;
   }
 
-  // Searches the patch from the best of the candidates and no motion. All lanes of a warp call this
+  // Searches the patch from the best of the starts and no motion. All lanes of a warp call this
   // together.
   template <int kCount>
-  __device__ __forceinline__ Found search(const Level& l, int (&candidates)[kCount]) {
+  __device__ __forceinline__ Found search(const Level& l, int (&starts)[kCount]) {
     const int without = squares_;
     int x = 0, y = 0;
-    const uint32_t wanted = wanted_of(candidates);
-    // Several candidates in a turn wait for their samples together.
+    const uint32_t wanted = wanted_of(starts);
+    // Several starts in a turn wait for their samples together.
     constexpr int kAtOnce = kLanes == 1 || kCount == 1 ? 1 : 2;
 #pragma unroll 1
     for (int k = 0; k < kCount; k += kAtOnce) {
       int packed[kAtOnce];
 #pragma unroll
-      for (int n = 0; n < kAtOnce; n++) packed[n] = candidates[n];
+      for (int n = 0; n < kAtOnce; n++) packed[n] = starts[n];
 #pragma unroll
-      for (int n = kAtOnce; n < kCount; n++) candidates[n - kAtOnce] = candidates[n];
+      for (int n = kAtOnce; n < kCount; n++) starts[n - kAtOnce] = starts[n];
       if (__ballot_sync(~0u, (wanted >> k & ((1u << kAtOnce) - 1)) != 0) == 0) continue;
       Rows m[kAtOnce];
       int sums[kAtOnce];
 #pragma unroll
-      for (int n = 0; n < kAtOnce; n++)
-        m[n] = moved(l, int(int16_t(packed[n])), packed[n] >> 16);
+      for (int n = 0; n < kAtOnce; n++) m[n] = moved(l, int(int16_t(packed[n])), packed[n] >> 16);
 #pragma unroll
       for (int n = 0; n < kAtOnce; n++) sums[n] = squares(m[n]);
 #pragma unroll
@@ -246,16 +245,16 @@ class Patch {
     return v;
   }
 
-  // Returns bit k for the candidate k unless it is no motion or the same as one before it, and so
-  // is not better.
+  // Returns bit k for the start k unless it is no motion or the same as one before it, and so is
+  // not better.
   template <int kCount>
-  static __device__ __forceinline__ uint32_t wanted_of(const int (&candidates)[kCount]) {
+  static __device__ __forceinline__ uint32_t wanted_of(const int (&starts)[kCount]) {
     uint32_t wanted = 0;
 #pragma unroll
     for (int k = 0; k < kCount; k++) {
-      bool is_new = candidates[k] != 0;
+      bool is_new = starts[k] != 0;
 #pragma unroll
-      for (int n = 0; n < k; n++) is_new &= candidates[k] != candidates[n];
+      for (int n = 0; n < k; n++) is_new &= starts[k] != starts[n];
       wanted |= uint32_t(is_new) << k;
     }
     return wanted;
@@ -358,10 +357,8 @@ __device__ __forceinline__ int coarser_first(int first) {
   return (first - 1) >> 1;
 }
 
-__global__ __launch_bounds__(
-    kMotionFindThreads,
-    motion_blocks_at_once(
-        1, kMotionFindThreads)) void find_coarse(const __grid_constant__ MotionFind m) {
+__global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
+    const __grid_constant__ MotionFind m) {
   VF_SHARED(int[kStages][across(1) * down(1)], vectors);
   int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
   int x0 = blockIdx.x * kMotionFindX, y0 = blockIdx.y * kMotionFindY;
@@ -387,13 +384,13 @@ __global__ __launch_bounds__(
   const int columns = patches_of(l.width), rows = patches_of(l.height);
   const int i = min(max(x0 + column, 0), columns - 1), j = min(max(y0 + row, 0), rows - 1);
   const bool is_needed = row < down(stage);
-  // The place of the first candidate among the vectors of the stage before, and the steps to the
+  // The place of the first start among the vectors of the stage before, and the ways from it to the
   // others.
-  const int from = (coarser(j, false) - coarser_first(y0)) * across(stage + 1) +
-                   coarser(i, false) - coarser_first(x0);
+  const int from = (coarser(j, false) - coarser_first(y0)) * across(stage + 1) + coarser(i, false) -
+                   coarser_first(x0);
   const int aside = i & 1 ? 1 : -1, below = j & 1 ? across(stage + 1) : -across(stage + 1);
-  // The compiler does not know that this is true. It would move a plain wait up. The loads must not
-  // be those of constant data (__ldg), which it moves above the wait.
+  // The compiler does not know that this is true. It would move a plain wait up. It moves loads of
+  // constant data (__ldg) above any wait, so those of the pyramids are plain ones.
   if (i + j >= 0) wait_for_previous();
   Patch<kCoarseLanes> patch;
   patch.load(l, i, j);
@@ -402,17 +399,17 @@ __global__ __launch_bounds__(
 #pragma unroll 1
   for (int k = kStages - 1; k >= 0; k--) {
     if (k == stage && is_used) {
-      int candidates[kNear] = {};
+      int starts[kNear] = {};
       if (!is_coarsest)
 #pragma unroll
         for (int c = 0; c < kNear; c++) {
-          // Others than the level's are the same as the first one.
-          const bool is_other = c < starts_of(level);
-          const int v = vectors[stage + 1][from + (is_other && is_second_across(c) ? aside : 0) +
-                                           (is_other && is_second_down(c) ? below : 0)];
-          candidates[c] = sum_of(v, v);
+          // Those that the level does not have are the same as the first one, and not wanted.
+          const bool is_own = c < starts_of(level);
+          const int v = vectors[stage + 1][from + (is_own && is_second_across(c) ? aside : 0) +
+                                           (is_own && is_second_down(c) ? below : 0)];
+          starts[c] = sum_of(v, v);
         }
-      const Found f = patch.search(l, candidates);
+      const Found f = patch.search(l, starts);
       if (is_needed && threadIdx.x % kCoarseLanes == 0) {
         if (stage > 0)
           vectors[stage][at] = f.vector;
@@ -421,7 +418,7 @@ __global__ __launch_bounds__(
       }
     }
     if (k > 0) __syncthreads();
-    // Blocks that start now load their patches without delay to the coarsest level.
+    // Blocks that start now load their patches, and do not delay the coarsest level.
     if (k == kStages - 1) let_next_start();
   }
 }

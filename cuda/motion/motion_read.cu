@@ -5,9 +5,11 @@
 // the thread also has 2 x 2 samples of the second level and one of the third, and needs nothing
 // from others. Four lanes of a warp, which are neighbours, have a sample of the coarsest level
 // together. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the sample.
-// Threads at an edge of a level also write what repeats its samples outside.
+// What repeats the samples of an edge is written at once: beside a row by the threads at its ends,
+// and above and below the picture by threads of their own, which make the nearest samples again.
+// Blocks inside the picture run code that does not look for its edges.
 // Traffic: a picture of 8 bits is read 1.6 times, mostly from the cache, and 0.34 B per pixel are
-// written. Latency limits the speed of small pictures.
+// written. Latency limits the speed of small pictures, and instructions that of large ones.
 #include "cuda/core/ptx.cuh"
 #include "cuda/motion/motion.h"
 
@@ -16,10 +18,13 @@ namespace {
 
 using namespace vf::motion;
 
-constexpr int kGroup = 4;                                   // samples of a thread, across and down
-constexpr int kGroups = kMotionReadX / kGroup;              // threads across
-constexpr int kRows = 2 * kGroup + 2;                       // rows of the picture for a thread
+constexpr int kGroup = kMotionReadGroup;
+constexpr int kGroups = kMotionReadX / kGroup;  // threads across: half of a warp
+constexpr int kRows = 2 * kGroup + 2;           // rows of the picture for a thread
 static_assert(kGroups == 16 && kMotionReadThreads == kGroups * (kMotionReadY / kGroup));
+// A sample of the coarsest level belongs to two rows of threads of one warp.
+static_assert(kMotionReadAbove % 2 == 0 && kGroup * kMotionReadAbove >= kMotionRowBorder &&
+              kGroup * kMotionReadBelow >= kMotionRowBorder);
 
 // Holds a thread's samples of the finest level: a row in each word.
 struct Samples {
@@ -192,7 +197,8 @@ __device__ __forceinline__ Samples read_picture(const MotionRead& r, int x, int 
   const ptrdiff_t stride = p.stride[0];
   const int shift = p.shift, depth = p.depth;
   const uint32_t mask = (1u << depth) - 1;
-  const bool is_whole = kInside || 2 * x + 2 * kGroup <= r.width, is_fast = is_whole && r.fast[blockIdx.z];
+  const bool is_whole = kInside || 2 * x + 2 * kGroup <= r.width,
+             is_fast = is_whole && r.fast[blockIdx.z];
   Samples out;
   if (is_fast && p.type == Type::u8 && depth == 8)
     halve_bytes<kInside>(&out, x, y, r.width, r.height, data, stride);
@@ -233,8 +239,8 @@ struct Square {
     }
   }
 
-  // Writes the samples. Threads `outside` groups of rows above (less than 0) or below the level write
-  // rows there, which repeat the nearest one.
+  // Writes the samples. Threads `outside` rows of threads above the picture (less than 0) or below
+  // it write rows that repeat the nearest one.
   __device__ __forceinline__ void write(const MotionRead& r, uint8_t* pyramid, int outside) const {
     const int width = r.levels.width[kLevel], height = r.levels.height[kLevel];
     const int pitch = r.levels.pitch[kLevel];
@@ -250,7 +256,8 @@ struct Square {
 #pragma unroll
     for (int k = 0; k < n; k++) row[k] = rows[k];
     if (outside != 0) {
-      from = outside < 0 ? max(kGroup * outside, -kMotionRowBorder) : height + kGroup * (outside - 1);
+      from =
+          outside < 0 ? max(kGroup * outside, -kMotionRowBorder) : height + kGroup * (outside - 1);
       end = outside < 0 ? kGroup * (outside + 1) : min(from + kGroup, height + kMotionRowBorder);
 #pragma unroll
       for (int k = 0; k < n; k++) row[k] = outside < 0 ? rows[0] : rows[n - 1];
@@ -305,12 +312,11 @@ __device__ __forceinline__ uint32_t mean_of(uint32_t upper, uint32_t lower, int 
   return __dp4a(upper, weights, __dp4a(lower, weights, 128u));
 }
 
-// Makes a thread's samples of all levels. Threads `outside` rows above or below the picture make what
-// the nearest ones make.
+// Makes a thread's samples of all levels.
 template <bool kInside>
 __device__ __forceinline__ void make_levels(const MotionRead& r, int column, int row, int outside) {
   uint8_t* const pyramid = r.to + r.pyramid * blockIdx.z;
-  Square<0, 4, kInside> finest = {4 * column, 4 * row, {}};
+  Square<0, kGroup, kInside> finest = {kGroup * column, kGroup * row, {}};
   if (kInside || finest.x < r.levels.width[0]) {
     const Samples samples = read_picture<kInside>(r, finest.x, finest.y);
 #pragma unroll
@@ -349,6 +355,7 @@ __global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant
   const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
   const int above = int(blockIdx.y) * kDown - kMotionReadAbove;
   const int line = above + int(threadIdx.x) / kGroups;
+  // Threads above and below the picture make what the nearest ones make.
   const int row = min(max(line, 0), (r.levels.height[0] - 1) / kGroup);
   wait_for_previous();
   let_next_start();

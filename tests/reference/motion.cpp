@@ -195,7 +195,10 @@ class ReferenceMotion final : public MotionPlan {
     const std::vector<Level>& to = pyramids_[size_t(pair.before)];
     Found found = search(from[3], to[3], nullptr, 0, 3);
     for (int level = 2; level >= 0; level--)
-      found = search(from[size_t(level)], to[size_t(level)], &found, level == 2 ? 4 : level == 1 ? 2 : 1,
+      found = search(from[size_t(level)], to[size_t(level)], &found,
+                     level == 2   ? 4
+                     : level == 1 ? 2
+                                  : 1,
                      level == 1 ? 1 : 2);
     const auto residual = [](int sum) { return uint16_t(std::min(sum / 4, 65535)); };
     for (int j = 0; j < found.rows; j++)

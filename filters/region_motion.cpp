@@ -98,8 +98,7 @@ RegionMotion::RegionMotion(Queue& queue, const Layout& layout, const ColorFormat
 Status RegionMotion::make() {
   const size_t bytes =
       size_t(motion_blocks(width_)) * motion_blocks(height_) * sizeof(MotionVector);
-  if (queue_.backend() == Backend::cuda) VF_TRY(queue_.allocate(Memory::device, bytes, &device_));
-  VF_TRY(queue_.allocate(Memory::host, bytes, &host_));
+  VF_TRY(queue_.allocate(Memory::host, bytes, &field_));
   MotionParams params;
   params.width = width_;
   params.height = height_;
@@ -128,20 +127,17 @@ Status RegionMotion::measure(const Image& frame, int64_t time) {
   from_ = std::exchange(to_, time);
   has_field_ = std::exchange(has_picture_, true);
   if (!has_field_) return {};
-  auto* field = (device_.data() ? device_ : host_).as<MotionVector>();
-  const ptrdiff_t stride = motion_blocks(width_) * ptrdiff_t(sizeof *field);
-  VF_TRY(plan_->find(picture_, before, field, stride));
-  if (!device_.data()) return {};
-  VF_TRY(queue_.copy(host_.data(), device_.data(), size_t(stride) * motion_blocks(height_)));
-  return queue_.record(&copied_);
+  VF_TRY(plan_->find(picture_, before, field_.as<MotionVector>(),
+                     motion_blocks(width_) * ptrdiff_t(sizeof(MotionVector))));
+  return queue_.record(&found_);
 }
 
 bool RegionMotion::wait() {
-  return has_field_ && (!copied_ || copied_->wait().ok());
+  return has_field_ && found_ && found_->wait().ok();
 }
 
 bool RegionMotion::in(const RegionBox& box, double* x, double* y) const {
-  return motion_in(host_.as<const MotionVector>(), width_, height_, box, x, y);
+  return motion_in(field_.as<const MotionVector>(), width_, height_, box, x, y);
 }
 
 }  // namespace vf

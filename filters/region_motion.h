@@ -2,10 +2,11 @@
 //
 // A RegionMotion belongs to a RegionsPlan. Its memory and its plan of filters/motion come with the
 // first frame that is measured, and a frame that is not measured costs nothing. A measured frame
-// costs the pyramid of its luma, the motion field since the measured frame before it, and a copy of
-// the field to the host (259,200 bytes for 1920 x 1080 pixels). All of that is enqueued before the
-// frame is filtered. The host reads the field when the next frame comes. It then waits for the copy
-// and for nothing later, so the GPU still filters the frame before.
+// costs the pyramid of its luma, and the motion field since the measured frame before it. Both are
+// enqueued before the frame is filtered. The GPU writes the field straight into the host's memory
+// (259,200 bytes for 1920 x 1080 pixels): a copy would take as long as the field itself, and the
+// filter would wait for it. The host reads the field when the next frame comes. It then waits for
+// the field and for nothing later, so the GPU still filters the frame before.
 #pragma once
 
 #include <memory>
@@ -53,8 +54,8 @@ class RegionMotion final : public BoxMotion {
   ColorFormat color_;
   int width_ = 0, height_ = 0;
   std::unique_ptr<MotionPlan> plan_;
-  Allocation device_, host_;  // fields; without device_ the plan writes to host_
-  std::unique_ptr<Event> copied_;
+  Allocation field_;  // in the host's memory
+  std::unique_ptr<Event> found_;
   bool failed_ = false;
   bool has_picture_ = false, has_field_ = false;
   int picture_ = 0;  // the newest one of two

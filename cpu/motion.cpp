@@ -64,12 +64,12 @@ class CpuMotion final : public MotionPlan {
     return {};
   }
 
-  Status enqueue_find(const MotionPair* pairs, int count) override {
-    for (int i = 0; i < count; i++) find_pair(pairs[i]);
+  Status enqueue_find(const MotionPair* pairs, int count, const MotionParts& parts) override {
+    for (int i = 0; i < count; i++) find_pair(pairs[i], parts);
     return {};
   }
 
-  void find_pair(const MotionPair& pair) {
+  void find_pair(const MotionPair& pair, const MotionParts& parts) {
     for (int k = kLevels - 1; k >= 0; k--) {
       const MotionLevel& level = levels_[k];
       MotionSearch s;
@@ -88,7 +88,11 @@ class CpuMotion final : public MotionPlan {
       s.out = vectors_.as<LevelVector>() + level.vectors_at;
       s.field = k == 0 ? reinterpret_cast<char*>(pair.field) : nullptr;
       s.stride = pair.stride;
-      strips(patches_of(level.height), [&](int j0, int j1, int) { motion_search_rows(s, j0, j1); });
+      strips(patches_of(level.height), [&](int j0, int j1, int) {
+        if (k > 0 || parts.count == 0) return motion_search_rows(s, j0, j1);
+        for (int j = j0; j < j1; j++)
+          if (parts.want(0, s.columns, j)) motion_search_rows(s, j, j + 1);
+      });
     }
   }
 

@@ -89,10 +89,10 @@ Status MotionPlan::check_pair(const MotionPair& pair) const {
   return {};
 }
 
-Status MotionPlan::find(const MotionPair* pairs, int count) {
+Status MotionPlan::find(const MotionPair* pairs, int count, const MotionParts& parts) {
   VF_TRY(check_limits("the count of pairs", count, Limits<int>{1, kMostPairs}));
   for (int i = 0; i < count; i++) VF_TRY(check_pair(pairs[i]));
-  return enqueue_find(pairs, count);
+  return enqueue_find(pairs, count, parts);
 }
 
 Status make_motion(Queue& queue, const MotionParams& params, std::unique_ptr<MotionPlan>* out) {

@@ -79,6 +79,25 @@ struct MotionPair {
   ptrdiff_t stride = 0;
 };
 
+// Lists the parts of a field that are wanted: columns [x0, x1) of rows [y0, y1). Without any, all
+// of the field is wanted.
+struct MotionParts {
+  static constexpr int kMost = 16;
+  struct Part {
+    int x0, y0, x1, y1;
+  };
+  int count = 0;
+  Part part[kMost] = {};
+
+  // Tells whether a vector in columns [x0, x1) of a row is wanted.
+  constexpr bool want(int x0, int x1, int row) const {
+    bool wanted = count == 0;
+    for (int i = 0; i < count; i++)
+      wanted |= row >= part[i].y0 && row < part[i].y1 && x1 > part[i].x0 && x0 < part[i].x1;
+    return wanted;
+  }
+};
+
 class MotionPlan {
  public:
   virtual ~MotionPlan() = default;
@@ -91,12 +110,14 @@ class MotionPlan {
   Status read(int first, const MotionPicture* from, int count);
 
   // Finds the motion of some pairs, up to kMostPairs. On CUDA these are two launches, or three for
-  // large pictures, however many pairs there are.
+  // large pictures, however many pairs there are. Vectors outside of `parts` may keep their bits,
+  // and mostly take no time.
   static constexpr int kMostPairs = 2;
-  Status find(const MotionPair* pairs, int count);
-  Status find(int picture, int before, MotionVector* field, ptrdiff_t stride) {
+  Status find(const MotionPair* pairs, int count, const MotionParts& parts = {});
+  Status find(int picture, int before, MotionVector* field, ptrdiff_t stride,
+              const MotionParts& parts = {}) {
     const MotionPair pair = {picture, before, field, stride};
-    return find(&pair, 1);
+    return find(&pair, 1, parts);
   }
 
  protected:
@@ -107,7 +128,7 @@ class MotionPlan {
   // The calls above check their arguments first. On CUDA they only enqueue.
   virtual Status enqueue_read(int first, const MotionPicture* from, int count) = 0;
   Status check_pair(const MotionPair& pair) const;
-  virtual Status enqueue_find(const MotionPair* pairs, int count) = 0;
+  virtual Status enqueue_find(const MotionPair* pairs, int count, const MotionParts& parts) = 0;
   uint32_t is_read_ = 0;  // bit i: picture i was read
 };
 

@@ -42,6 +42,19 @@ void inner_blocks(double at, double size, int blocks, int* first, int* last) {
   if (*first > *last) *first = *last = clamped(std::floor(centre / kMotionBlock));
 }
 
+// Returns the blocks that the motion in a box is taken from.
+MotionParts::Part inner_part(const RegionBox& box, int width, int height) {
+  MotionParts::Part p;
+  inner_blocks(box.x, box.width, motion_blocks(width), &p.x0, &p.x1);
+  inner_blocks(box.y, box.height, motion_blocks(height), &p.y0, &p.y1);
+  p.x1++, p.y1++;
+  return p;
+}
+
+bool is_finite(const RegionBox& box) {
+  return std::isfinite(box.x + box.width) && std::isfinite(box.y + box.height);
+}
+
 int median_of(std::vector<int>* values) {
   const auto middle = values->begin() + ptrdiff_t(values->size() / 2);
   std::nth_element(values->begin(), middle, values->end());
@@ -52,22 +65,20 @@ int median_of(std::vector<int>* values) {
 
 bool motion_in(const MotionVector* field, int width, int height, const RegionBox& box, double* x,
                double* y) {
-  if (!std::isfinite(box.x + box.width) || !std::isfinite(box.y + box.height)) return false;
-  const int columns = motion_blocks(width), rows = motion_blocks(height);
-  int x0, x1, y0, y1;
-  inner_blocks(box.x, box.width, columns, &x0, &x1);
-  inner_blocks(box.y, box.height, rows, &y0, &y1);
+  if (!is_finite(box)) return false;
+  const int columns = motion_blocks(width);
+  const auto [x0, y0, x1, y1] = inner_part(box, width, height);
   std::vector<int> xs, ys;
-  for (int j = y0; j <= y1; j++)
-    for (int i = x0; i <= x1; i++) {
+  for (int j = y0; j < y1; j++)
+    for (int i = x0; i < x1; i++) {
       const MotionVector& v = field[ptrdiff_t(j) * columns + i];
       xs.push_back(v.x);
       ys.push_back(v.y);
     }
   const int vx = median_of(&xs), vy = median_of(&ys);
   size_t agree = 0;
-  for (int j = y0; j <= y1; j++)
-    for (int i = x0; i <= x1; i++) {
+  for (int j = y0; j < y1; j++)
+    for (int i = x0; i < x1; i++) {
       const MotionVector& v = field[ptrdiff_t(j) * columns + i];
       // In noise, the best match is not much better than no motion.
       const bool fits = 2 * v.residual <= v.residual_zero || (v.x == 0 && v.y == 0);
@@ -118,7 +129,8 @@ void RegionMotion::forget() {
   has_picture_ = has_field_ = false;
 }
 
-Status RegionMotion::measure(const Image& frame, int64_t time) {
+Status RegionMotion::measure(const Image& frame, int64_t time,
+                             const std::vector<RegionBox>& boxes) {
   if (failed_) return {};
   const int before = picture_;
   picture_ ^= 1;
@@ -127,8 +139,12 @@ Status RegionMotion::measure(const Image& frame, int64_t time) {
   from_ = std::exchange(to_, time);
   has_field_ = std::exchange(has_picture_, true);
   if (!has_field_) return {};
+  parts_.count = 0;
+  if (boxes.size() <= size_t(MotionParts::kMost))
+    for (const RegionBox& box : boxes)
+      if (is_finite(box)) parts_.part[parts_.count++] = inner_part(box, width_, height_);
   VF_TRY(plan_->find(picture_, before, field_.as<MotionVector>(),
-                     motion_blocks(width_) * ptrdiff_t(sizeof(MotionVector))));
+                     motion_blocks(width_) * ptrdiff_t(sizeof(MotionVector)), parts_));
   return queue_.record(&found_);
 }
 
@@ -137,7 +153,14 @@ bool RegionMotion::wait() {
 }
 
 bool RegionMotion::in(const RegionBox& box, double* x, double* y) const {
-  return motion_in(field_.as<const MotionVector>(), width_, height_, box, x, y);
+  if (!is_finite(box)) return false;
+  const auto [x0, y0, x1, y1] = inner_part(box, width_, height_);
+  bool found = parts_.count == 0;
+  for (int i = 0; i < parts_.count; i++) {
+    const MotionParts::Part& p = parts_.part[i];
+    found |= x0 >= p.x0 && y0 >= p.y0 && x1 <= p.x1 && y1 <= p.y1;
+  }
+  return found && motion_in(field_.as<const MotionVector>(), width_, height_, box, x, y);
 }
 
 }  // namespace vf

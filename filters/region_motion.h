@@ -2,11 +2,11 @@
 //
 // A RegionMotion belongs to a RegionsPlan. Its memory and its plan of filters/motion come with the
 // first frame that is measured, and a frame that is not measured costs nothing. A measured frame
-// costs the pyramid of its luma, and the motion field since the measured frame before it. Both are
-// enqueued before the frame is filtered. The GPU writes the field straight into the host's memory
-// (259,200 bytes for 1920 x 1080 pixels): a copy would take as long as the field itself, and the
-// filter would wait for it. The host reads the field when the next frame comes. It then waits for
-// the field and for nothing later, so the GPU still filters the frame before.
+// costs the pyramid of its luma, and the motion field since the measured frame before it, of whose
+// finest level only the parts in the boxes are found. Both are enqueued before the frame is
+// filtered. The GPU writes the vectors straight into the host's memory: the filter would wait for a
+// copy. The host reads them when the next frame comes. It then waits for the field and for nothing
+// later, so the GPU still filters the frame before.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,9 @@ class RegionMotion final : public BoxMotion {
   RegionMotion(Queue& queue, const Layout& layout, const ColorFormat& color);
   // Gets memory before the first frame is measured. After an error, nothing is measured.
   void prepare();
-  // Enqueues the measurement of a frame. `time` is in nanoseconds.
-  Status measure(const Image& frame, int64_t time);
+  // Enqueues the measurement of a frame. `time` is in nanoseconds. The motion of other boxes than
+  // `boxes` may stay in doubt.
+  Status measure(const Image& frame, int64_t time, const std::vector<RegionBox>& boxes);
   // Makes the next measured frame the first one.
   void forget();
   // Waits until the field of the last measured frame is known. Returns false if that frame was the
@@ -54,7 +55,8 @@ class RegionMotion final : public BoxMotion {
   ColorFormat color_;
   int width_ = 0, height_ = 0;
   std::unique_ptr<MotionPlan> plan_;
-  Allocation field_;  // in the host's memory
+  Allocation field_;   // in the host's memory
+  MotionParts parts_;  // that are found
   std::unique_ptr<Event> found_;
   bool failed_ = false;
   bool has_picture_ = false, has_field_ = false;

@@ -428,6 +428,7 @@ void RegionTracker::move(const BoxMotion& motion, const Settings& settings, Held
 }
 
 void RegionTracker::follow(const BoxMotion* motion, const Settings& settings) {
+  followed_.clear();
   for (const Following& f : following_) {
     const auto h = std::find_if(held_.begin(), held_.end(),
                                 [&](const Held& held) { return held.last.track == f.track; });
@@ -435,6 +436,7 @@ void RegionTracker::follow(const BoxMotion* motion, const Settings& settings) {
     if (motion) move(*motion, settings, &*h);
     const Detection& d = h->last.detection;
     const Offset offset = limited(d.box, offset_at(*h, left_), settings);
+    followed_.push_back(moved(d.box, offset));
     // The frame that arrived last knows the object there, too.
     for (Held& n : newest_)
       if (n.last.track == f.track && n.last.time == h->last.time)

@@ -90,6 +90,8 @@ class RegionTracker {
   // stay inside the frame. If something else seems to move in a box than before, for example
   // somebody who passes in front, the box is also filtered where it was at that time.
   void follow(const BoxMotion* motion, const Settings& settings);
+  // Where the next call of follow() will ask for the motion of that frame.
+  const std::vector<RegionBox>& followed() const { return followed_; }
   // Both, for frames that do not wait.
   void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings) {
     arrive(elapsed, result, settings);
@@ -193,6 +195,7 @@ class RegionTracker {
   std::vector<std::pair<uint64_t, Next>> next_;  // of each object, in the order of their numbers
   std::vector<RegionBox> boxes_;
   std::vector<Following> following_;
+  std::vector<RegionBox> followed_;
   std::vector<Pair> pairs_;
   int64_t arrived_ = 0, left_ = 0;  // times of the last frames
   uint64_t tracks_ = 0;             // objects so far

@@ -292,14 +292,18 @@ Status RegionsPlan::follow(const ColorFormat& color) {
   });
 }
 
-void RegionsPlan::measure_next(int64_t time) {
-  measures_ = motion_ != nullptr;
-  if (measures_) motion_->prepare();
-  measured_at_ = time;
+Status RegionsPlan::measure_next(int64_t time, const std::vector<RegionBox>& boxes) {
+  return guarded([&] {
+    followed_ = boxes;
+    measures_ = motion_ != nullptr;
+    if (measures_) motion_->prepare();
+    measured_at_ = time;
+    return Status();
+  });
 }
 
 Status RegionsPlan::enqueue(const Image& src, const Image& dst) {
-  if (std::exchange(measures_, false)) VF_TRY(motion_->measure(src, measured_at_));
+  if (std::exchange(measures_, false)) VF_TRY(motion_->measure(src, measured_at_, followed_));
   return enqueue_regions(src, dst);
 }
 

@@ -171,9 +171,9 @@ class RegionsPlan : public Plan {
 
   // follow() makes the plan measure how frames of `color` move, if they have a luma, so that boxes
   // can follow (region_motion.h). After measure_next(), the next call of run() measures its frame
-  // before it filters it. Other frames are not measured.
+  // in `boxes` before it filters it. Other frames are not measured.
   Status follow(const ColorFormat& color);
-  void measure_next(int64_t time);
+  Status measure_next(int64_t time, const std::vector<RegionBox>& boxes);
   // Null if frames are not measured.
   RegionMotion* motion() { return motion_.get(); }
 
@@ -204,6 +204,7 @@ class RegionsPlan : public Plan {
   std::unique_ptr<RegionMotion> motion_;
   bool measures_ = false;  // run() measures the next frame, whose time is measured_at_
   int64_t measured_at_ = 0;
+  std::vector<RegionBox> followed_;  // in which run() measures
 };
 
 Status make_regions(Queue& queue, const Layout& layout, const RegionParams& params,

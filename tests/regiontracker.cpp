@@ -145,7 +145,7 @@ void measured_motion() {
           uint8_t(128 + 50 * std::sin(px * 0.13) + 40 * std::sin(py * 0.4 + px * 0.2));
     }
     motion.prepare();
-    status = motion.measure(image, frame);
+    status = motion.measure(image, frame, {make_box(40, 30, 40, 40)});
     double x = 0, y = 0;
     got += !motion.wait()                                ? " -"
            : motion.in(make_box(40, 30, 40, 40), &x, &y) ? " " + std::to_string(int(std::lround(x)))

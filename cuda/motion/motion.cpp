@@ -116,7 +116,7 @@ class CudaMotion final : public MotionPlan {
         cuda_.cuda_stream(), r);
   }
 
-  Status enqueue_find(const MotionPair* pairs, int count) override {
+  Status enqueue_find(const MotionPair* pairs, int count, const MotionParts& parts) override {
     MotionFind f;
     for (int i = 0; i < count; i++) {
       f.pair[i].picture = pyramids_.as<uint8_t>() + pyramid_ * pairs[i].picture;
@@ -130,7 +130,7 @@ class CudaMotion final : public MotionPlan {
         {grid_of(coarse_, kMotionFindX, kMotionFindY, count), dim3(kMotionFindThreads), 0, early()},
         cuda_.cuda_stream(), f));
     while (f.level > 0) {
-      f.level--;
+      if (--f.level == 0) f.parts = parts;
       for (int i = 0; i < count; i++) {
         f.pair[i].coarse = f.pair[i].field;
         f.pair[i].field =

@@ -57,7 +57,8 @@ struct MotionFind {
   };
   Pair pair[MotionPlan::kMostPairs];  // by blockIdx.z
   MotionLevels levels;
-  int level = 0;  // the one whose vectors the launch writes
+  int level = 0;      // the one whose vectors the launch writes
+  MotionParts parts;  // of the finest level
 };
 using MotionFindKernel = void (*)(MotionFind);
 

@@ -436,7 +436,8 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   // The compiler does not know that this is true. It would move a plain wait up.
   if (patch.is_loaded()) wait_for_previous();
   let_next_start();
-  if (j >= rows) return;
+  const int first = int(blockIdx.x) * (32 / kLanes);
+  if (j >= rows || !m.parts.want(first, first + 32 / kLanes, j)) return;
   const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
   const int coarse_rows = patches_of(m.levels.height[m.level + 1]);
   const MotionField& coarse = pair_of(m).coarse;

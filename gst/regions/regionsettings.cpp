@@ -293,16 +293,21 @@ class FieldMotion final : public vf::BoxMotion {
 
 // The motion that moves boxes is that of the frame before. The plan measures this frame only if
 // boxes can follow.
-void RegionFrames::follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
+vf::Status RegionFrames::follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
   vf::RegionMotion* motion = plan.motion();
-  if (!motion) return;
-  if (!settings.hold_follow || !tracker_.can_follow()) return motion->forget();
+  if (!motion) return {};
+  if (!settings.hold_follow || !tracker_.can_follow()) {
+    motion->forget();
+    return {};
+  }
   const bool known = motion->wait();
   const FieldMotion of_field(*motion);
   const vf::BoxMotion* moved = motion;
   if (rows != Rows::all) moved = &of_field;
   tracker_.follow(known ? moved : nullptr, tracking(settings));
-  plan.measure_next(tracker_.time());
+  boxes_ = tracker_.followed();
+  if (rows != Rows::all) std::transform(boxes_.begin(), boxes_.end(), boxes_.begin(), in_field);
+  return plan.measure_next(tracker_.time(), boxes_);
 }
 
 vf::Status RegionFrames::prepare(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
@@ -311,7 +316,7 @@ vf::Status RegionFrames::prepare(const RegionSettings& settings, Rows rows, vf::
     plan.set_whole();
     return {};
   }
-  if (detects && rows != Rows::bottom_field) follow(settings, rows, plan);
+  if (detects && rows != Rows::bottom_field) VF_TRY(follow(settings, rows, plan));
   // The second field has the same regions as the first one.
   if (rows != Rows::bottom_field) {
     boxes_.clear();

@@ -142,7 +142,7 @@ class RegionFrames {
   guint held() const { return guint(tracker_.objects() - tracker_.found()); }
 
  private:
-  void follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan);
+  vf::Status follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan);
   void add_areas(const RegionSettings& settings);
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);

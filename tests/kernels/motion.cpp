@@ -241,7 +241,7 @@ std::string kept_failure(Context& context, Random random) {
     int picture, before;
     Frame* field;
   };
-  const auto find = [&](const std::vector<Wanted>& wanted) {
+  const auto find = [&](const std::vector<Wanted>& wanted, const MotionParts& parts = {}) {
     std::vector<Image> images;
     std::vector<MotionPair> pairs;
     for (const Wanted& w : wanted) {
@@ -249,15 +249,18 @@ std::string kept_failure(Context& context, Random random) {
       pairs.push_back(
           {w.picture, w.before, static_cast<MotionVector*>(image.data[0]), image.stride[0]});
     }
-    VF_TRY(motion->find(pairs.data(), int(pairs.size())));
+    VF_TRY(motion->find(pairs.data(), int(pairs.size()), parts));
     VF_TRY(device.queue().sync());
     for (size_t i = 0; i < wanted.size(); i++) device.download(images[i], wanted[i].field);
     return Status();
   };
   const Layout layout = field_layout(w, h);
   Frame of_bytes(layout), of_words(layout), back(layout), want(layout), want_back(layout);
+  Frame of_parts(layout);
+  const MotionParts parts = {2, {{2, 1, 5, 3}, {9, 0, 11, 6}}};
   Status s = find({{2, 3, &of_bytes}});
   if (s.ok()) s = find({{2, 4, &of_words}, {3, 2, &back}});
+  if (s.ok()) s = find({{2, 3, &of_parts}}, parts);
   if (s.ok()) s = run_reference(bytes, want);
   if (!s.ok()) return s.message();
   for (int y = 0; y < h; y++)
@@ -269,8 +272,13 @@ std::string kept_failure(Context& context, Random random) {
   if (s = run_reference(bytes, want_back); !s.ok()) return s.message();
   motion.reset();
   device.release_all();
+  // What is not wanted does not count.
+  for (int y = 0; y < motion_blocks(h); y++)
+    for (int x = 0; x < motion_blocks(w); x++)
+      for (int c = 0; c < 4 && !parts.want(x, x + 1, y); c++)
+        of_parts.set(0, x, y, c, of_bytes.get(0, x, y, c));
   for (const auto& [got, expected, what] :
-       {std::tuple(&of_bytes, &want, "8 bits: "), std::tuple(&of_words, &want, "16 bits: "),
+       {std::tuple(&of_bytes, &want, "8 bits: "), std::tuple(&of_parts, &want, "parts: "), std::tuple(&of_words, &want, "16 bits: "),
         std::tuple(&back, &want_back, "back: ")})
     if (std::string d = difference(*got, *expected, motion_contract()); !d.empty()) return what + d;
   return {};

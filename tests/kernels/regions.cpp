@@ -487,15 +487,19 @@ Boxes spread(int count, int size, const Layout& layout) {
 // Filters regions and measures how each frame moves, as elements do while a region is held.
 class FollowedPlan final : public Plan {
  public:
-  FollowedPlan(Queue& queue, Placement placement, std::unique_ptr<RegionsPlan> plan)
-      : Plan(queue, plan->source(), plan->destination(), placement), plan_(std::move(plan)) {}
+  FollowedPlan(Queue& queue, Placement placement, std::unique_ptr<RegionsPlan> plan,
+               const Boxes& boxes)
+      : Plan(queue, plan->source(), plan->destination(), placement),
+        plan_(std::move(plan)),
+        boxes_(boxes) {}
 
  private:
   Status enqueue(const Image& src, const Image& dst) override {
-    plan_->measure_next(time_ += 40000000);
+    VF_TRY(plan_->measure_next(time_ += 40000000, boxes_));
     return plan_->run(src, dst);
   }
   std::unique_ptr<RegionsPlan> plan_;
+  const Boxes boxes_;
   int64_t time_ = 0;
 };
 
@@ -512,7 +516,7 @@ Context::Make follower(const Layout& layout, const RegionFilter& filter, const B
     ColorFormat color;
     color.role[0][0] = Role::y;
     VF_TRY(plan->follow(color));
-    *out = std::make_unique<FollowedPlan>(queue, placement, std::move(plan));
+    *out = std::make_unique<FollowedPlan>(queue, placement, std::move(plan), boxes);
     return {};
   };
 }

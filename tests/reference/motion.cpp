@@ -185,7 +185,7 @@ class ReferenceMotion final : public MotionPlan {
     return f;
   }
 
-  Status enqueue_find(const MotionPair* pairs, int count) override {
+  Status enqueue_find(const MotionPair* pairs, int count, const MotionParts&) override {
     for (int i = 0; i < count; i++) find_pair(pairs[i]);
     return {};
   }

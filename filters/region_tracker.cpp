@@ -16,11 +16,9 @@ constexpr double kPlaceDeviationPerExpand = 0.2;
 // The standard deviation of objects' speeds is taken to be this, in sizes of the object per
 // nanosecond.
 constexpr double kSpeedDeviation = 1.2e-9;
-// A box that is moved back grows by so many standard deviations of its place, up to so many times
-// region-expand. lab/regions.md has the trials.
-constexpr double kMarginDeviations = 2, kMostMarginPerExpand = 1.25;
-// It also grows by its way times region-expand times this share, since the object may have turned.
-constexpr double kTurns = 0.2;
+// A box that is moved back grows so that, with region-expand, it covers so many standard deviations
+// of its place. It grows by at most so many times region-expand. lab/regions.md has the trials.
+constexpr double kCoveredDeviations = 4, kMostMarginPerExpand = 0.8;
 // So many places of an object on its way are compared with a box.
 constexpr int kStepsOnWay = 4;
 // Boxes of one object in frames that follow each other overlap by at least this share.
@@ -48,15 +46,6 @@ RegionBox between(const RegionBox& a, const RegionBox& b, double share) {
   const double turn = std::remainder(b.angle - a.angle, 2 * std::acos(-1));
   return make_box(at(a.x, b.x), at(a.y, b.y), at(a.width, b.width), at(a.height, b.height),
                   a.angle + (std::isfinite(turn) ? turn * share : 0));
-}
-
-// Moves a box that lies in the frame at least in part, so that it lies in it as far as it can.
-void move_inside(RegionBox* box, int width, int height) {
-  const auto inside = [](double at, double size, double end) {
-    return size >= end ? std::clamp(at, end - size, 0.0) : std::clamp(at, 0.0, end - size);
-  };
-  box->x = inside(box->x, box->width, width);
-  box->y = inside(box->y, box->height, height);
 }
 
 // Is the line that fits best to places of an object at several times. Time counts in nanoseconds.
@@ -320,32 +309,31 @@ RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time, do
   return {-speed.x * back, -speed.y * back};
 }
 
-// Adds an object that has not been found yet.
+// Adds an object that has not been found yet. The centre of its box stays in the frame.
 void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   const Detection& d = next.first->detection;
-  const RegionBox& first = d.box;
   double doubt = 0;
   const Offset way = way_back(next, left_, settings.grow, &doubt);
-  RegionBox moved = first;
-  moved.x += way.x;
-  moved.y += way.y;
-  move_inside(&moved, settings.width, settings.height);
-  const double x = moved.x - first.x;
-  const double y = moved.y - first.y;
-  const double margin = std::min(kMarginDeviations * doubt, kMostMarginPerExpand * settings.grow);
-  const double turns = kTurns * settings.grow * std::hypot(way.x, way.y);
-  const auto grown = [&](RegionBox b) {
-    const double dx = std::hypot(margin * b.object_width, turns);
-    const double dy = std::hypot(margin * b.object_height, turns);
-    b.object_x += x;
-    b.object_y += y;
-    b.x += x - dx;
-    b.y += y - dy;
+  const auto inside = [](double centre, double by, int end) {
+    return std::clamp(centre + by, 0.0, double(end)) - centre;
+  };
+  const Offset by = {inside(centre_x(d.box), way.x, settings.width),
+                     inside(centre_y(d.box), way.y, settings.height)};
+  const double deviation = std::hypot(doubt, kPlaceDeviationPerExpand * settings.grow);
+  const double margin = std::clamp(kCoveredDeviations * deviation - settings.grow, 0.0,
+                                   kMostMarginPerExpand * settings.grow);
+  // What was to lie outside of the frame need not grow into it as far.
+  const auto grown = [&](const RegionBox& box) {
+    RegionBox b = moved(box, by);
+    const double dx = std::max(margin * b.object_width - std::abs(by.x - way.x), 0.0);
+    const double dy = std::max(margin * b.object_height - std::abs(by.y - way.y), 0.0);
+    b.x -= dx;
+    b.y -= dy;
     b.width += 2 * dx;
     b.height += 2 * dy;
     return b;
   };
-  if (d.parts.empty()) boxes_.push_back(grown(first));
+  if (d.parts.empty()) boxes_.push_back(grown(d.box));
   for (const RegionBox& part : d.parts) boxes_.push_back(grown(part));
   objects_++;
 }
@@ -370,13 +358,6 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
     boxes_.push_back(between(followed ? moved(from.box, h.moved) : from.box,
                              next->first->detection.box,
                              double(left_ - start) / double(end - start)));
-    // In a long gap, it is also filtered where it is moved back to.
-    if (gap > std::max(settings.hold, settings.look_ahead)) {
-      double doubt = 0;
-      const Offset way = way_back(*next, left_, settings.grow, &doubt);
-      boxes_.push_back(moved(next->first->detection.box, way));
-      move_inside(&boxes_.back(), settings.width, settings.height);
-    }
     if (next->first->doubtful) boxes_.push_back(from.box);
   } else if (h.age <= settings.hold || settings.on_missing == OnMissing::hold) {
     if (settings.follow) following_.push_back({h.last.track, boxes_.size()});

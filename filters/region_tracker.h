@@ -57,8 +57,7 @@ class RegionTracker {
     int64_t look_ahead = 0;   // nanoseconds for which frames wait
     bool interpolate = true;  // between two results for one object
     // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
-    // back grow by up to 1.25 times as much, and by a fifth of this share of the way that they are
-    // moved: by the root of the sum of both squares.
+    // back grow by up to 0.8 times as much.
     double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
     bool follow = false;                                // held boxes go on as far as follow() says
@@ -76,9 +75,9 @@ class RegionTracker {
   // An object that is not in its result stays where it was for `hold`, or until it is found again
   // by its id, or by overlap with its way. If it is found again in a frame that has arrived, within
   // the sum of `hold` and `look_ahead`, its box lies between the two. An object that is found for
-  // the first time within `look_ahead`, or after more than the longer of both, is moved back along
-  // its way, and stays inside the frame. It is not moved back to where another object, of about the
-  // same box, was lost: a tracker may give an object another id.
+  // the first time within `look_ahead` is moved back along its way, and its centre stays in the
+  // frame. It is not moved back to where another object, of about the same box, was lost: a tracker
+  // may give an object another id.
   void leave(const Settings& settings);
   // The time of the frame that left last, in nanoseconds.
   int64_t time() const { return left_; }

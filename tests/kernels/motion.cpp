@@ -278,8 +278,8 @@ std::string kept_failure(Context& context, Random random) {
       for (int c = 0; c < 4 && !parts.want(x, x + 1, y); c++)
         of_parts.set(0, x, y, c, of_bytes.get(0, x, y, c));
   for (const auto& [got, expected, what] :
-       {std::tuple(&of_bytes, &want, "8 bits: "), std::tuple(&of_parts, &want, "parts: "), std::tuple(&of_words, &want, "16 bits: "),
-        std::tuple(&back, &want_back, "back: ")})
+       {std::tuple(&of_bytes, &want, "8 bits: "), std::tuple(&of_parts, &want, "parts: "),
+        std::tuple(&of_words, &want, "16 bits: "), std::tuple(&back, &want_back, "back: ")})
     if (std::string d = difference(*got, *expected, motion_contract()); !d.empty()) return what + d;
   return {};
 }

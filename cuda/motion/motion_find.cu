@@ -430,14 +430,15 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   const int columns = patches_of(l.width), rows = patches_of(l.height);
   const int at = (int(blockIdx.x) * 32 + int(threadIdx.x % 32)) / kLanes;
   const int i = min(at, columns - 1), j = int(blockIdx.y) * kMotionLevelY + int(threadIdx.x / 32);
+  // All warps wait, since the launch after this one may rely on all launches before.
+  const int first = int(blockIdx.x) * (32 / kLanes);
+  if (j >= rows || !m.parts.want(first, first + 32 / kLanes, j)) return wait_for_previous();
   // The pyramids are complete: the launch before waited for them, and then let this one start.
   Patch<kLanes> patch;
   patch.load(l, i, j);
   // The compiler does not know that this is true. It would move a plain wait up.
   if (patch.is_loaded()) wait_for_previous();
   let_next_start();
-  const int first = int(blockIdx.x) * (32 / kLanes);
-  if (j >= rows || !m.parts.want(first, first + 32 / kLanes, j)) return;
   const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
   const int coarse_rows = patches_of(m.levels.height[m.level + 1]);
   const MotionField& coarse = pair_of(m).coarse;

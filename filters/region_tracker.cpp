@@ -35,6 +35,7 @@ double length(double a0, double a1, double b0, double b1) {
 double overlap(const RegionBox& a, const RegionBox& b) {
   const double common = length(a.x, a.x + a.width, b.x, b.x + b.width) *
                         length(a.y, a.y + a.height, b.y, b.y + b.height);
+  if (common == 0) return 0;
   const double covered = a.width * a.height + b.width * b.height - common;
   return covered > 0 ? common / covered : 0;
 }
@@ -138,8 +139,18 @@ RegionBox RegionTracker::moved(RegionBox box, const Offset& by) {
 double RegionTracker::overlap_on_way(const RegionBox& box, const Held& h) const {
   const RegionBox& last = h.last.detection.box;
   const Offset by = offset_at(h, arrived_);
-  double share = std::max(overlap(box, last), overlap(box, moved(last, by)));
   const double passed = double(arrived_ - h.moved_at);
+  // Most boxes lie beside the whole way, of which these are the ends.
+  const auto beside = [&](double at, double size, double from, double length, double by,
+                          double moved, double speed) {
+    const auto [low, high] =
+        std::minmax({0.0, by, moved + speed * (passed / kStepsOnWay), moved + speed * passed});
+    return at >= from + high + length || from + low >= at + size;
+  };
+  if (beside(box.x, box.width, last.x, last.width, by.x, h.moved.x, h.speed.x) ||
+      beside(box.y, box.height, last.y, last.height, by.y, h.moved.y, h.speed.y))
+    return 0;
+  double share = std::max(overlap(box, last), overlap(box, moved(last, by)));
   for (int i = 1; i <= kStepsOnWay; i++) {
     const double t = passed * i / kStepsOnWay;
     const Offset on = {h.moved.x + h.speed.x * t, h.moved.y + h.speed.y * t};
@@ -175,8 +186,9 @@ void RegionTracker::recognise(std::vector<Sighting>* found) {
     pairs_.clear();
     for (Sighting& s : *found)
       for (Held& h : newest_)
-        if (const double share = fit(s.detection, h, match); !s.track && h.last.track && share >= 0)
-          pairs_.push_back({share, &s, &h});
+        if (!s.track && h.last.track)
+          if (const double share = fit(s.detection, h, match); share >= 0)
+            pairs_.push_back({share, &s, &h});
     // Of equal ones, the newest object comes first.
     std::stable_sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
       return a.share != b.share ? a.share > b.share : a.held > b.held;
@@ -254,6 +266,7 @@ void RegionTracker::arrive(int64_t elapsed, const std::vector<Detection>* result
     return;
   }
   const size_t left_out = result->size() - std::min(result->size(), kMaxHeld);
+  found.reserve(result->size() - left_out);
   for (size_t i = left_out; i < result->size(); i++) found.push_back({(*result)[i], 0, arrived_});
   recognise(&found);
   hold(&newest_, found, settings);
@@ -436,10 +449,11 @@ void RegionTracker::leave(const Settings& settings) {
   frames_.pop_front();
   age(&held_, frame.time - left_, frame.seen, settings);
   left_ = frame.time;
-  for (const Sighting& s : frame.found)
-    held_.erase(std::remove_if(held_.begin(), held_.end(),
-                               [&](const Held& h) { return h.last.track == s.track; }),
-                held_.end());
+  const auto is_found = [&](const Held& h) {
+    return std::any_of(frame.found.begin(), frame.found.end(),
+                       [&](const Sighting& s) { return h.last.track == s.track; });
+  };
+  held_.erase(std::remove_if(held_.begin(), held_.end(), is_found), held_.end());
   boxes_.clear();
   following_.clear();
   objects_ = 0;

@@ -24,10 +24,10 @@ GstMeta* nth_meta(GstBuffer* buffer, guint n, const F& of) {
   return nullptr;
 }
 
-Region* nth_region(GstBuffer* buffer, guint n) {
-  return reinterpret_cast<Region*>(nth_meta(buffer, n, [](const GstMeta* m) {
-    return m->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE;
-  }));
+// Returns the next region of a buffer, or null after the last one. Another call would begin anew.
+Region* next_region(GstBuffer* buffer, gpointer* state) {
+  return reinterpret_cast<Region*>(
+      gst_buffer_iterate_meta_filtered(buffer, state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
 }
 
 bool same(const Region& a, const Region& b) {
@@ -48,10 +48,14 @@ void add_new_params(const Region& from, const Region& before, Region* to) {
 bool is_own_region(GstMeta* meta, GstBuffer* original, GstBuffer* moved) {
   if (meta->info->api != GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) return false;
   const auto& region = *reinterpret_cast<const Region*>(meta);
-  for (guint n = 0; const Region* before = nth_region(moved, n); n++) {
-    if (!same(region, *before)) continue;
+  gpointer at = nullptr, own_at = nullptr;
+  bool more = original != nullptr;
+  while (const Region* before = moved ? next_region(moved, &at) : nullptr) {
     // The letterbox keeps their order.
-    if (Region* own = nth_region(original, n)) add_new_params(region, *before, own);
+    Region* own = more ? next_region(original, &own_at) : nullptr;
+    more = own != nullptr;
+    if (!same(region, *before)) continue;
+    if (own) add_new_params(region, *before, own);
     return true;
   }
   return false;

@@ -6,11 +6,13 @@
 namespace vf::cuda {
 namespace {
 
+constexpr size_t kMostStarts = RegionParams::kMost * kMaxPlanes;
+
 class CudaRegions final : public RegionsPlan {
  public:
   CudaRegions(CudaQueue& queue, const RegionsTask& task)
       : RegionsPlan(queue, task), cuda_(queue), task_(task) {
-    starts_.reserve(RegionParams::kMost);
+    starts_.reserve(kMostStarts);
   }
 
   Status prepare() {
@@ -29,8 +31,7 @@ class CudaRegions final : public RegionsPlan {
         scratch_.data[p] = memory_.as<uint8_t>() + starts[p];
     }
     VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(Region), &regions_memory_));
-    VF_TRY(
-        cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(RegionStart), &starts_memory_));
+    VF_TRY(cuda_.allocate(Memory::device, kMostStarts * sizeof(RegionStart), &starts_memory_));
     list_ = {regions_memory_.as<Region>(), starts_memory_.as<RegionStart>()};
     return kernels_ ? kernels_->prepare(cuda_, task_) : Status();
   }

@@ -14,9 +14,16 @@ __host__ __device__ __forceinline__ PlaneRect rect_in(const RegionPlane& l, cons
   return plane_rect(r, l.sub_x, l.sub_y, l.width, l.height);
 }
 
+// Returns a / b for a below 2^20. The rounding errors are smaller than the distance of the sum from
+// the next multiple of b.
+__device__ __forceinline__ int quotient(int a, int b) {
+  return int(__fdividef(float(a) + 0.5f, float(b)));
+}
+
 // The work of a block: tile `index` of a plane of a region.
 struct RegionTile {
   int region, plane, index;
+  bool plain;  // RegionStart::plain
 };
 
 // The other regions that reach into a tile. Some of its samples may belong to them.
@@ -31,49 +38,37 @@ struct Rivals {
   uint16_t index[RegionParams::kMost];
 };
 
-// Returns the region of this block in launch kLaunch of two that share their arguments: the last
-// one that does not start after the block. Each lane of a warp looks at one region at a time.
+// Returns the start of this block in launch kLaunch of two that share their arguments: the last one
+// that is not after the block. If there are few, each lane of a warp looks at one of them, so that
+// one load brings all lines of them. Otherwise all threads read the same constants, because those
+// of each lane's own are read one after the other.
 template <int kLaunch>
-__device__ __forceinline__ int find_region(const RegionArgs& p) {
-  const int block = int(blockIdx.x), lane = int(threadIdx.x) % 32;
-  int before = 0;
-  if (!p.more) {
-#pragma unroll 1
-    for (int first = 0; first < p.count; first += 32) {
-      const int i = first + lane;
-      before += __popc(__ballot_sync(~0u, i < p.count && p.start[i].block[kLaunch] <= block));
-    }
-  } else {
-#pragma unroll 1
-    for (int first = 0; first < p.count; first += 32) {
-      const int i = first + lane;
-      before += __popc(__ballot_sync(~0u, i < p.count && p.more_start[i].block[kLaunch] <= block));
-    }
+__device__ __forceinline__ RegionStart find_start(const RegionArgs& p) {
+  const int block = int(blockIdx.x), last = p.starts - 1;
+  if (last < kFewStarts && !p.more) {
+    const int lane = int(threadIdx.x % 32);
+    const bool before = p.start[lane].block[kLaunch] <= block;
+    return p.start[__popc(__ballot_sync(~0u, lane <= last && before)) - 1];
   }
-  return before - 1;
+  const auto search = [&](const RegionStart* starts) {
+    int i = p.hint[kLaunch][min(block >> p.hint_shift[kLaunch], kRegionHints - 1)];
+#pragma unroll 1
+    while (i < last && starts[i + 1].block[kLaunch] <= block) i++;
+    return starts[i];
+  };
+  return p.more ? search(p.more_start) : search(p.start);
 }
-// Returns where a region starts. It copies from either list, because a pointer that may point to
-// both would have to be followed for each field.
-__device__ __forceinline__ RegionStart start_of(const RegionArgs& p, int i) {
-  if (p.more) return p.more_start[i];
-  return p.start[i];
-}
+// Copies a region from either list, because a pointer that may point to both would have to be
+// followed for each field.
 __device__ __forceinline__ Region copy_of_region(const RegionArgs& p, int i) {
   if (p.more) return p.more[i];
   return p.region[i];
 }
 
-// Finds the tile of this block. `tiles(region, plane)` counts the tiles of a plane.
-template <class Tiles>
-__device__ RegionTile find_tile(const RegionArgs& p, const Tiles& tiles) {
-  const int region = find_region<0>(p);
-  RegionTile tile = {region, 0, int(blockIdx.x) - start_of(p, region).block[0]};
-  for (; tile.plane < p.planes - 1; tile.plane++) {
-    const int n = tiles(region_of(p, tile.region), p.plane[tile.plane]);
-    if (tile.index < n) break;
-    tile.index -= n;
-  }
-  return tile;
+// Finds the tile of this block.
+__device__ __forceinline__ RegionTile find_tile(const RegionArgs& p) {
+  const RegionStart s = find_start<0>(p);
+  return {s.region, s.plane, int(blockIdx.x) - s.block[0], s.plain != 0};
 }
 
 // Finds the other regions that reach into a tile, and waits for all threads. `rect` is not empty.

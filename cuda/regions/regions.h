@@ -18,6 +18,12 @@ constexpr int kRegionThreads = 256;
 // if all GPUs that the toolkit supports allow that. Longer lists lie in device memory:
 // set_regions() copies them there.
 constexpr int kInlineRegions = CUDART_VERSION >= 13000 ? 128 : 32;
+constexpr int kInlineStarts = 2 * kInlineRegions;
+
+// Blocks search up to so many starts by lanes.
+constexpr int kFewStarts = 32;
+// Number of entries of RegionArgs::hint.
+constexpr int kRegionHints = CUDART_VERSION >= 13000 ? 128 : 32;
 
 struct RegionPlane {
   const uint8_t* src;
@@ -28,38 +34,46 @@ struct RegionPlane {
   bool aligned;  // rows start at multiples of 16 bytes
 };
 
-// Where the work for a region starts. Two launches may share it.
+// Where the work for a plane of a region starts. Two launches may share it.
 struct RegionStart {
   int block[2];  // first block in each launch
   int sums;      // its first entry in the memory that the first launch leaves for the second
-  bool plain;    // no other region reaches into it, and all of its samples have full weight
+  uint16_t region;
+  uint8_t plane : 7;
+  uint8_t plain : 1;  // no other region reaches into it, and all of its samples have full weight
+  // The Gaussian: radii of the kernels in the plane, and columns of tiles of a block of the first
+  // pass.
+  uint8_t radius_x, radius_y, wide;
 };
 
-// The arguments that every launch has. The tiles of a region are those of its planes, one plane
-// after the other.
+// The arguments that every launch has.
 struct RegionArgs {
-  int count, planes, shift;
+  int count, starts, planes, shift;
   RegionEdges edges;
   RegionPlane plane[kMaxPlanes];
-  // The regions in device memory, and where each starts. Null if they are in the arguments.
+  // The regions in device memory, and where their planes start. Null if they are in the arguments.
   const Region* more;
   const RegionStart* more_start;
+  // For each launch, the start of each (1 << hint_shift)-th block, up to where the table ends.
+  uint16_t hint[2][kRegionHints];
+  uint8_t hint_shift[2];
   Region region[kInlineRegions];
-  RegionStart start[kInlineRegions];
+  RegionStart start[kInlineStarts];
 };
 
-// Sets where all regions start, by tiles(region, plane). Returns the number of all tiles, or -1 if
-// a launch cannot have so many.
+// Sets where all planes of regions start, by tiles(region, plane). Returns the number of all tiles,
+// or -1 if a launch cannot have so many.
 template <class Tiles>
 int64_t count_tiles(const RegionArgs& args, const std::vector<Region>& regions,
                     std::vector<RegionStart>* starts, const Tiles& tiles) {
   int64_t all = 0;
   starts->clear();
-  for (const Region& r : regions) {
-    starts->push_back({{int(all), 0}, 0, false});
-    for (int p = 0; p < args.planes; p++) all += tiles(r, args.plane[p]);
-    if (all > 0x7fffffff) return -1;
-  }
+  for (size_t i = 0; i < regions.size(); i++)
+    for (int p = 0; p < args.planes; p++) {
+      starts->push_back({{int(all), 0}, 0, uint16_t(i), uint8_t(p), 0, 0, 0, 0});
+      all += tiles(regions[i], args.plane[p]);
+      if (all > 0x7fffffff) return -1;
+    }
   return all;
 }
 

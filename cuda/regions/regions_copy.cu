@@ -7,6 +7,9 @@
 //          sample is written for one region only.
 // Traffic  The rectangles are read once and written once.
 // Tile     CopyGrid and MixGrid, in samples.
+#include <algorithm>
+#include <bitset>
+
 #include "cuda/regions/regions.cuh"
 
 namespace vf::cuda {
@@ -14,7 +17,8 @@ namespace {
 
 using CopyGrid = TileGrid<256, 16>;
 using MixGrid = TileGrid<64, 32>;
-constexpr int kUpload = 46;  // regions that one launch uploads
+// Regions and starts that one launch uploads.
+constexpr int kUploadRegions = 34, kUploadStarts = 78;
 
 template <class Grid>
 __host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
@@ -22,28 +26,29 @@ __host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
   return l.mask ? Grid::columns(rect) * Grid::rows(rect) : 0;
 }
 
+constexpr int kUploadThreads = 96;
+
 struct Upload {
   Region* regions;
   RegionStart* starts;
-  int count;
-  Region region[kUpload];
-  RegionStart start[kUpload];
+  int region_count, start_count;
+  Region region[kUploadRegions];
+  RegionStart start[kUploadStarts];
 };
 static_assert(sizeof(Upload) <= 4096, "arguments of a launch have at most 4 KiB with old toolkits");
 
 // Copies regions to device memory from the launch's own arguments. The driver copies these when the
 // launch is enqueued, so that nothing has to wait.
-__global__ void __launch_bounds__(64) upload(const __grid_constant__ Upload p) {
+__global__ void __launch_bounds__(kUploadThreads) upload(const __grid_constant__ Upload p) {
   const int i = threadIdx.x;
-  if (i >= p.count) return;
-  p.regions[i] = p.region[i];
-  p.starts[i] = p.start[i];
+  if (i < p.region_count) p.regions[i] = p.region[i];
+  if (i < p.start_count) p.starts[i] = p.start[i];
 }
 
 template <class T>
-__global__ void __launch_bounds__(kRegionThreads)
+__global__ void __launch_bounds__(kRegionThreads, 4)
     copy_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ bool early) {
-  const RegionTile t = find_tile(p, tiles_of<CopyGrid>);
+  const RegionTile t = find_tile(p);
   const RegionPlane& l = p.plane[t.plane];
   int x, y;
   const PlaneRect rect = CopyGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
@@ -79,10 +84,10 @@ struct Over {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kRegionThreads)
+__global__ void __launch_bounds__(kRegionThreads, 4)
     mix_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ Over over) {
   VF_SHARED(Rivals, rivals);
-  const RegionTile t = find_tile(p, tiles_of<MixGrid>);
+  const RegionTile t = find_tile(p);
   const RegionPlane& l = p.plane[t.plane];
   int x, y;
   const PlaneRect rect = MixGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
@@ -119,15 +124,28 @@ void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
   if (edges.feather > 0 || regions.size() > kCompared) return;
   // Regions share samples of subsampled planes where they lie so close to each other.
   constexpr int kClose = 8;
-  for (size_t i = 0; i < regions.size(); i++) {
-    const Region& own = regions[i];
-    bool plain = own.outline == RegionOutline::box && is_upright(own);
-    for (size_t j = 0; plain && j < regions.size(); j++) {
-      const Region& r = regions[j];
-      plain = i == j || r.x0 >= own.x1 + kClose || r.x1 + kClose <= own.x0 ||
-              r.y0 >= own.y1 + kClose || r.y1 + kClose <= own.y0;
+  std::bitset<kCompared> plain;
+  for (size_t i = 0; i < regions.size(); i++)
+    plain[i] = regions[i].outline == RegionOutline::box && is_upright(regions[i]);
+  for (size_t i = 0; i < regions.size(); i++)
+    for (size_t j = 0; j < i; j++) {
+      const Region &a = regions[i], &b = regions[j];
+      if (a.x0 < b.x1 + kClose && b.x0 < a.x1 + kClose && a.y0 < b.y1 + kClose &&
+          b.y0 < a.y1 + kClose)
+        plain[i] = plain[j] = false;
     }
-    (*starts)[i].plain = plain;
+  for (RegionStart& s : *starts) s.plain = plain[s.region];
+}
+
+// Tells blocks where to look for their region.
+void set_hints(const std::vector<RegionStart>& starts, RegionArgs* args) {
+  for (int n = 0; n < 2; n++) {
+    args->hint_shift[n] = 0;
+    while (starts.back().block[n] >> args->hint_shift[n] >= kRegionHints) args->hint_shift[n]++;
+    for (int i = 0, at = 0; at < kRegionHints; at++) {
+      while (i < args->starts - 1 && starts[i + 1].block[n] <= at << args->hint_shift[n]) i++;
+      args->hint[n][at] = uint16_t(i);
+    }
   }
 }
 
@@ -137,20 +155,28 @@ Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
                    std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args) {
   find_plain(args->edges, regions, starts);
   args->count = int(regions.size());
+  args->starts = int(starts->size());
+  set_hints(*starts, args);
   args->more = nullptr;
   args->more_start = nullptr;
-  if (regions.size() <= kInlineRegions) {
+  if (args->count <= kInlineRegions && args->starts <= kInlineStarts) {
     std::copy(regions.begin(), regions.end(), args->region);
     std::copy(starts->begin(), starts->end(), args->start);
     return {};
   }
   args->more = list.regions;
   args->more_start = list.starts;
-  for (int at = 0; at < args->count; at += kUpload) {
-    Upload u = {list.regions + at, list.starts + at, std::min(args->count - at, kUpload), {}, {}};
-    std::copy_n(regions.begin() + at, u.count, u.region);
-    std::copy_n(starts->begin() + at, u.count, u.start);
-    VF_TRY(launch("upload of regions", &upload, {1, 64}, queue.cuda_stream(), u));
+  for (int region = 0, start = 0; region < args->count || start < args->starts;) {
+    Upload u = {};
+    u.regions = list.regions + region;
+    u.starts = list.starts + start;
+    u.region_count = std::min(args->count - region, kUploadRegions);
+    u.start_count = std::min(args->starts - start, kUploadStarts);
+    std::copy_n(regions.begin() + region, u.region_count, u.region);
+    std::copy_n(starts->begin() + start, u.start_count, u.start);
+    region += u.region_count;
+    start += u.start_count;
+    VF_TRY(launch("upload of regions", &upload, {1, kUploadThreads}, queue.cuda_stream(), u));
   }
   return {};
 }

@@ -40,11 +40,12 @@ class GaussianRegions final : public RegionKernels {
     const size_t bytes = sums_bytes(layout);
     room_ = int64_t(bytes / kSumsBytes);
     VF_TRY(queue.allocate(Memory::device, bytes, &sums_));
-    // If a pixel has four bytes, the largest reach needs more than capability 7.5 has.
-    most_[0] = passes_.first_shared(layout, kMaxReach);
-    most_[1] = passes_.second_shared(layout, kMaxReach);
-    VF_TRY(allow_most(queue.device(), passes_.first, &most_[0]));
-    return allow_most(queue.device(), passes_.second, &most_[1]);
+    const Device& device = queue.device();
+    processors_ = device.processors;
+    for (const auto first : passes_.first) VF_TRY(allow_most(device, first, &most_[0]));
+    VF_TRY(allow_most(device, passes_.second, &most_[1]));
+    if (device.starts_early()) least_ = least_shared(device, kSecondBlocks, most_[1]);
+    return {};
   }
 
   bool in_place(const RegionLaunch& l, const RegionArgs& args) const override {
@@ -69,13 +70,24 @@ class GaussianRegions final : public RegionKernels {
   }
 
  private:
-  // Allows a kernel `bytes` of dynamic shared memory, or as many as there are, which it sets.
+  // Allows a kernel all dynamic shared memory that there is, and sets `bytes` to it. If a pixel has
+  // four bytes, the largest reach needs more than capability 7.5 has.
   template <class K>
   static Status allow_most(const Device& device, K kernel, size_t* bytes) {
     cudaFuncAttributes attributes;
     VF_CUDA(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)));
-    *bytes = std::min(*bytes, size_t(device.shared_per_block) - attributes.sharedSizeBytes);
+    *bytes = size_t(device.shared_per_block) - attributes.sharedSizeBytes;
     return allow_shared(kernel, *bytes);
+  }
+
+  // Returns the dynamic shared memory with which no more than `blocks` blocks fit a multiprocessor,
+  // if a kernel may have `most`. Otherwise, blocks that start early fill some multiprocessors, while
+  // others have few.
+  static size_t least_shared(const Device& device, int blocks, size_t most) {
+    constexpr int kReserved = 1024, kUnit = 128;  // bytes of a block
+    const int all = device.shared_per_block + kReserved;
+    const int least = (all / (blocks + 1) / kUnit + 1) * kUnit + int(most) - all;
+    return size_t(std::max(least, 0));
   }
 
   // Counts the work for a region in all planes.
@@ -96,17 +108,26 @@ class GaussianRegions final : public RegionKernels {
     GaussianWork all;
     int reach_x = 0, reach_y = 0;
     l.starts->clear();
-    for (size_t i = 0; i < l.regions.size(); i++) {
-      l.starts->push_back({{int(all.first), int(all.second)}, int(all.sums), false});
-      if (i < begin || i >= end) continue;
-      const Region& r = l.regions[i];
-      const GaussianWork own = work_of(args, r, clip);
-      all.first += own.first, all.second += own.second, all.sums += own.sums;
-      for (int p = 0; p < layout.planes; p++) {
-        reach_x = std::max(reach_x, reach_of(r.radius_x[layout.plane[p].sub_x]));
-        reach_y = std::max(reach_y, reach_of(r.radius_y[layout.plane[p].sub_y]));
+    // Blocks of luma take longest. They come first, so that the multiprocessors get equal shares.
+    for (int p = 0; p < layout.planes; p++)
+      for (size_t i = begin; i < end; i++) {
+        const Region& r = l.regions[i];
+        const GaussianWork own = passes_.work(clip, r, args.plane[p]);
+        if (own.first == 0) continue;
+        const uint8_t radius_x = r.radius_x[layout.plane[p].sub_x],
+                      radius_y = r.radius_y[layout.plane[p].sub_y];
+        l.starts->push_back({{int(all.first), int(all.second)},
+                             int(all.sums),
+                             uint16_t(i),
+                             uint8_t(p),
+                             false,
+                             radius_x,
+                             radius_y,
+                             uint8_t(own.wide)});
+        all.first += own.first, all.second += own.second, all.sums += own.sums;
+        reach_x = std::max(reach_x, reach_of(radius_x));
+        reach_y = std::max(reach_y, reach_of(radius_y));
       }
-    }
     if (all.first == 0) return {};
     const size_t first_shared = passes_.first_shared(layout, reach_x);
     const size_t second_shared = passes_.second_shared(layout, reach_y);
@@ -131,12 +152,13 @@ class GaussianRegions final : public RegionKernels {
                               : uint16_t(0);
     // The first pass cannot start early behind an upload of regions.
     const bool early = l.queue.device().starts_early();
-    VF_TRY(launch("rows of regions", passes_.first,
+    VF_TRY(launch("rows of regions", passes_.first[all.first <= 2 * processors_],
                   {unsigned(all.first), passes_.first_threads, first_shared, early && !args.more},
                   l.queue.cuda_stream(), g));
-    return launch("columns of regions", passes_.second,
-                  {unsigned(all.second), passes_.second_threads, second_shared, early},
-                  l.queue.cuda_stream(), g);
+    return launch(
+        "columns of regions", passes_.second,
+        {unsigned(all.second), passes_.second_threads, std::max(second_shared, least_), early},
+        l.queue.cuda_stream(), g);
   }
 
   // Blurs a region in parts, because there is no room for the sums of all of it.
@@ -161,9 +183,11 @@ class GaussianRegions final : public RegionKernels {
 
   const GaussianParams params_;
   GaussianPasses passes_ = {};
-  Allocation sums_;      // the first pass leaves them for the second
-  int64_t room_ = 0;     // tiles of sums
-  size_t most_[2] = {};  // bytes of dynamic shared memory of each pass
+  Allocation sums_;   // the first pass leaves them for the second
+  int64_t room_ = 0;  // tiles of sums
+  int processors_ = 0;
+  size_t most_[2] = {};  // bytes of dynamic shared memory that each pass may have
+  size_t least_ = 0;     // bytes that the second pass asks for at least
 };
 
 }  // namespace

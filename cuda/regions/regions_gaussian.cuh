@@ -8,9 +8,11 @@
 //   Sample       the type of a component
 //   kAllChannels true: a block makes all channels of a plane; false: it makes one
 //   kRows        rows of a tile
+//   kReachUnit   the rows of a halo are a multiple of it
 //   kFirstWarps  warps of a block of the first pass
+//   kSpare       columns of tiles that such a block may have more than a channel has warps
 //   kFirstTall, kSecondTall  tiles that a warp of each pass makes, one below the other
-//   Weights, make_weights()  makes the weights in shared memory, and returns products()' argument k
+//   Weights, make_weights()  makes the weights in shared memory
 //   products()   returns a lane's codes: those of 4 rows, 8 apart, in kRun neighbouring columns and
 //                in the columns 8 further
 //   pack()       packs kRun codes in a word
@@ -22,31 +24,24 @@
 
 namespace vf::cuda {
 
-constexpr int kMaxReach = 256;          // the largest radius, rounded up to whole tiles
+constexpr int kMaxReach = 256;          // the largest radius, rounded up
 constexpr int kSumsBytes = 1024;        // bytes of a tile
 constexpr int kTile = kSumsBytes / 16;  // vectors of a tile
 constexpr int kSecondWarps = 4;         // warps of a block of the second pass
-constexpr int kWarpRows = 32;           // rows that such a warp makes
+constexpr int kSecondBlocks = 6;        // such blocks that a multiprocessor has at once
+constexpr int kWarpRows = 32;           // rows that a warp of the second pass makes
 
 struct GaussianArgs {
-  RegionArgs r;
   PlaneRect clip;  // the pixels of the frame that these launches may change
   uint4* sums;     // by region, plane, channel, column of tiles, tile
   int middle;      // code
   Border border;
   uint16_t outside[kMaxPlanes][kMaxChannels];  // codes
+  RegionArgs r;
 };
 
-__host__ __device__ constexpr int reach_of(int radius) {
-  return (radius + 15) / 16 * 16;
-}
-
-// Returns the radius in a plane that is subsampled by 2^sub. Shifts a word, because an index that
-// is no constant would force the array into memory.
-__host__ __device__ __forceinline__ int radius_in(const uint8_t (&radius)[4], int sub) {
-  const uint32_t all = uint32_t(radius[0]) | uint32_t(radius[1]) << 8 | uint32_t(radius[2]) << 16 |
-                       uint32_t(radius[3]) << 24;
-  return int(all >> (8 * sub) & 0xff);
+__host__ __device__ constexpr int reach_of(int radius, int unit = 16) {
+  return (radius + unit - 1) / unit * unit;
 }
 
 // The tiles of one channel of a region's plane. Both passes must agree on them.
@@ -60,9 +55,15 @@ struct Slab {
   __host__ __device__ int size() const { return columns * sum_rows; }
 };
 
-template <int kRows>
+// Returns the number of tiles of `rows` rows from which a tile of the second pass is made.
+__host__ __device__ constexpr int chunks_of(int reach, int rows) {
+  return (2 * reach + rows - 1) / rows + 1;
+}
+
+template <class K>
 __host__ __device__ __forceinline__ Slab slab_of(const PlaneRect& clip, const Region& r,
-                                                 const RegionPlane& l) {
+                                                 const RegionPlane& l, int radius_x, int radius_y) {
+  constexpr int kRows = K::kRows;
   Slab s;
   s.rect = rect_in(l, r);
   s.rect.x0 = max(s.rect.x0, clip.x0 >> l.sub_x), s.rect.x1 = min(s.rect.x1, clip.x1 >> l.sub_x);
@@ -71,19 +72,20 @@ __host__ __device__ __forceinline__ Slab slab_of(const PlaneRect& clip, const Re
   const bool empty = s.rect.x0 >= s.rect.x1 || s.rect.y0 >= s.rect.y1;
   s.columns = empty ? 0 : (s.rect.x1 - s.x + 15) / 16;
   s.rows = empty ? 0 : (s.rect.y1 - s.rect.y0 + kRows - 1) / kRows;
-  s.reach_x = reach_of(radius_in(r.radius_x, l.sub_x));
-  s.reach_y = reach_of(radius_in(r.radius_y, l.sub_y));
-  s.sum_rows = s.rows + 2 * s.reach_y / kRows;
+  s.reach_x = reach_of(radius_x);
+  s.reach_y = reach_of(radius_y, K::kReachUnit);
+  s.sum_rows = empty ? 0 : (s.rect.y1 - s.rect.y0 + 2 * s.reach_y + kRows - 1) / kRows;
   return s;
 }
 
 // Counts the blocks of the two launches, and the tiles of sums.
 struct GaussianWork {
   int64_t first = 0, second = 0, sums = 0;
+  int wide = 1;  // columns of tiles of a block of the first pass
 };
 
 struct GaussianPasses {
-  void (*first)(GaussianArgs);
+  void (*first[2])(GaussianArgs);  // for many blocks, for few
   void (*second)(GaussianArgs);
   unsigned first_threads, second_threads;
   // Counts the work for a plane of a region.
@@ -119,13 +121,17 @@ __host__ __device__ constexpr int log_of_block(int warps, int channels) {
   const int whole = warps >= 8 ? 3 : 2;
   return channels == 1 ? whole : channels == 2 ? whole - 1 : whole - 2;
 }
-// Return the number of blocks of the first pass side by side, and of the second pass one below the
-// other.
+// Returns the largest number of columns of tiles of a block of the first pass.
 template <class K>
-__host__ __device__ __forceinline__ int first_across(const Slab& s, int channels) {
-  const int log = log_of_block(K::kFirstWarps, channels);
-  return (s.columns + (1 << log) - 1) >> log;
+constexpr int most_wide(int channels) {
+  return (1 << log_of_block(K::kFirstWarps, channels)) + (channels < 3 ? K::kSpare : 0);
 }
+// Returns the number of blocks of the first pass one below the other.
+template <class K>
+__host__ __device__ __forceinline__ int first_bands(const Slab& s) {
+  return (s.sum_rows + K::kFirstTall - 1) / K::kFirstTall;
+}
+// Returns the number of blocks of the second pass one below the other.
 template <class K>
 __host__ __device__ __forceinline__ int second_strips(const Slab& s, int channels) {
   const int log = log_of_block(kSecondWarps, channels);
@@ -133,21 +139,22 @@ __host__ __device__ __forceinline__ int second_strips(const Slab& s, int channel
 }
 // Returns the number of blocks that make channels_of_block() channels in launch kLaunch.
 template <class K, int kLaunch>
-__host__ __device__ __forceinline__ int blocks_of(const Slab& s, int plane_channels) {
-  const int channels = channels_of_block<K>(plane_channels);
-  return kLaunch == 0
-             ? first_across<K>(s, channels) * ((s.sum_rows + K::kFirstTall - 1) / K::kFirstTall)
-             : second_strips<K>(s, channels) * s.columns;
+__host__ __device__ __forceinline__ int all_blocks(const Slab& s, int plane_channels, int wide) {
+  return kLaunch == 0 ? blocks_of(s.columns, wide) * first_bands<K>(s)
+                      : second_strips<K>(s, channels_of_block<K>(plane_channels)) * s.columns;
 }
 
 template <class K>
 GaussianWork gaussian_work(const PlaneRect& clip, const Region& r, const RegionPlane& l) {
   GaussianWork w;
-  const Slab s = slab_of<K::kRows>(clip, r, l);
+  const Slab s = slab_of<K>(clip, r, l, r.radius_x[l.sub_x], r.radius_y[l.sub_y]);
   if (l.mask == 0 || s.columns == 0) return w;
   const int64_t with_sums = channels_with_sums<K>(l), times = K::kAllChannels ? 1 : with_sums;
-  w.first = times * blocks_of<K, 0>(s, l.channels);
-  w.second = times * blocks_of<K, 1>(s, l.channels);
+  // All blocks of a row have the same number of columns, up to one.
+  const int across = blocks_of(s.columns, most_wide<K>(channels_of_block<K>(l.channels)));
+  w.wide = blocks_of(s.columns, across);
+  w.first = times * all_blocks<K, 0>(s, l.channels, w.wide);
+  w.second = times * all_blocks<K, 1>(s, l.channels, w.wide);
   w.sums = with_sums * s.size();
   return w;
 }
@@ -171,40 +178,26 @@ size_t second_shared(const Layout& layout, int reach) {
 
 // The work of a block: block `index` of a plane, or of one of its channels.
 struct Work {
-  int region, plane, index;
-  int channel;   // the first channel of the block
-  int64_t sums;  // tiles of sums before that channel's
-  bool plain;    // RegionStart::plain
+  RegionStart start;
+  int plane, index;
+  int channel;  // the first channel of the block
+  int sums;     // tiles of sums before that channel's
 };
 
 template <class K, int kLaunch>
 __device__ __forceinline__ Work find_work(const GaussianArgs& p, Region* region, Slab* slab) {
-  Work w;
-  w.region = find_region<kLaunch>(p.r);
-  const RegionStart start = start_of(p.r, w.region);
-  *region = copy_of_region(p.r, w.region);
-  w.index = int(blockIdx.x) - start.block[kLaunch];
-  w.channel = 0;
-  w.sums = start.sums;
-  w.plain = start.plain;
-#pragma unroll 1
-  for (w.plane = 0;; w.plane++) {
-    const RegionPlane& l = p.r.plane[w.plane];
-    if (l.mask == 0) continue;
-    *slab = slab_of<K::kRows>(p.clip, *region, l);
-    const int each = blocks_of<K, kLaunch>(*slab, l.channels), with_sums = channels_with_sums<K>(l);
-    const int n = K::kAllChannels ? each : each * with_sums;
-    if (w.index < n) {
-      if (K::kAllChannels) return w;
-      int left = w.index / each;
-      w.index -= left * each;
-      w.sums += int64_t(left) * slab->size();
-      while (!(l.mask >> w.channel & 1) || left-- > 0) w.channel++;
-      return w;
-    }
-    w.index -= n;
-    w.sums += with_sums * slab->size();
-  }
+  const RegionStart start = find_start<kLaunch>(p.r);
+  Work w = {start, start.plane, int(blockIdx.x) - start.block[kLaunch], 0, start.sums};
+  const RegionPlane& l = p.r.plane[w.plane];
+  *region = copy_of_region(p.r, start.region);
+  *slab = slab_of<K>(p.clip, *region, l, start.radius_x, start.radius_y);
+  if (K::kAllChannels) return w;
+  const int each = all_blocks<K, kLaunch>(*slab, l.channels, start.wide);
+  int left = quotient(w.index, each);
+  w.index -= left * each;
+  w.sums += left * slab->size();
+  while (!(l.mask >> w.channel & 1) || left-- > 0) w.channel++;
+  return w;
 }
 
 // Computes a bell curve, exp(-i^2 / (2 sigma^2)) at i, as a power of two.
@@ -214,6 +207,10 @@ struct Bell {
     return exp2f(exponent * float(i * i));
   }
 };
+// Returns a sigma in a plane that is subsampled by 2^sub.
+__device__ __forceinline__ float sigma_in(float sigma, int sub) {
+  return sigma * __int_as_float((127 - sub) << 23);
+}
 // A sigma of 0 has a radius of 0.
 __device__ __forceinline__ Bell make_bell(float sigma, int radius) {
   return {radius ? __fdividef(-0.72134752f, sigma * sigma) : 0};
@@ -224,11 +221,18 @@ __device__ __forceinline__ T sum_of_lanes(T v) {
   for (int with = 1; with < 32; with *= 2) v += __shfl_xor_sync(~0u, v, with);
   return v;
 }
+__device__ __forceinline__ int sum_of_lanes(int v) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, v);
+#else
+  return sum_of_lanes<int>(v);
+#endif
+}
 // Adds up the bell from -radius to radius. All lanes of a warp call it.
 __device__ __forceinline__ float sum_of(const Bell& bell, int radius) {
   float sum = 0;
 #pragma unroll 1
-  for (int i = int(threadIdx.x) % 32; i <= radius; i += 32) sum += i == 0 ? 1 : 2 * bell(i);
+  for (int i = int(threadIdx.x % 32); i <= radius; i += 32) sum += i == 0 ? 1 : 2 * bell(i);
   return sum_of_lanes(sum);
 }
 
@@ -255,7 +259,7 @@ __device__ __forceinline__ void store_bytes(uint8_t* to, const uint4& v, int beg
 }
 
 template <class K>
-__global__ void __launch_bounds__(32 * kSecondWarps, 6)
+__global__ void __launch_bounds__(32 * kSecondWarps, kSecondBlocks)
     blur_columns(const __grid_constant__ GaussianArgs p) {
   using T = typename K::Sample;
   using Weights = typename K::Weights;
@@ -275,24 +279,26 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
   const int channels = channels_of_block<K>(l.channels);
   const int log = log_of_block(kSecondWarps, channels), each = 1 << log;
   const int strips = second_strips<K>(slab, channels);
-  const int column = int(unsigned(work.index) / unsigned(strips));
+  const int column = quotient(work.index, strips);
   const int strip = (work.index - column * strips) * each * kTall;
-  const RegionTile tile = {work.region, work.plane, 0};
+  const RegionTile tile = {work.start.region, work.plane, 0, false};
   const int x0 = slab.x + 16 * column, y0 = slab.rect.y0 + K::kRows * strip;
   const PlaneRect rect = {max(x0, slab.rect.x0), y0, min(x0 + 16, slab.rect.x1),
                           min(y0 + kWarpRows * each, slab.rect.y1)};
-  bool full = work.plain;
+  bool full = work.start.plain;
   if (!full) {
     find_rivals(p.r, tile, rect, &rivals);
     if (rivals.covered) return;
     full = rivals.count == 0 && covers(region, p.r.edges, l.sub_x, l.sub_y, rect);
   }
-  const int k = K::make_weights(__fdividef(region.sigma_y, float(1 << l.sub_y)),
-                                radius_in(region.radius_y, l.sub_y), weights);
+  K::template make_weights<kSecondWarps>(sigma_in(region.sigma_y, l.sub_y), work.start.radius_y,
+                                         slab.reach_y, weights);
 
-  const int chunks = slab.reach_y / (K::kRows / 2) + 1, tall = min(each * kTall, slab.rows - strip);
+  const int chunks = chunks_of(slab.reach_y, K::kRows), tall = min(each * kTall, slab.rows - strip);
+  // The last rows of the last tile may have no sums. They are not stored.
+  const int tall_sums = min(tall + chunks - 1, slab.sum_rows - strip);
   const int vectors = (tall + chunks - 1) * kTile;
-  const uint4* sums = p.sums + (work.sums + int64_t(column) * slab.sum_rows + strip) * kTile;
+  const uint4* sums = p.sums + (work.sums + column * slab.sum_rows + strip) * kTile;
   // With one channel, find_work() has chosen one that is filtered.
   const auto filters = [&](int c) { return !K::kAllChannels || (l.mask >> c & 1); };
   wait_for_previous();
@@ -300,24 +306,26 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
   for (int c = 0; c < channels; c++, sums += slab.size() * kTile) {
     if (!filters(c)) continue;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < vectors; i += kThreads)
+    for (int i = threadIdx.x; i < tall_sums * kTile; i += kThreads)
       copy_async(tiles + c * vectors + i, sums + i);
   }
   wait_all_copies();
   __syncthreads();
 
   const bool whole = full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1;
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int g = lane / 4, t = lane % 4, channel = warp >> log, group = warp & (each - 1);
   if (channel < channels && group * kTall < tall && filters(channel)) {
     uint32_t v[4][4];
     K::products(p, weights, tiles + channel * vectors + group * kTall * kTile + lane, chunks,
-                min(kTall, tall - group * kTall), k, v);
+                min(kTall, tall - group * kTall), v);
+    const int first = kWarpRows * group + g;
+    uint8_t* line = reinterpret_cast<uint8_t*>(result_at<T>(l, x0, y0 + first));
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++, line += 8 * l.dst_stride)
 #pragma unroll
       for (int part = 0; part < 4; part += kRun) {
-        const int row = kWarpRows * group + 8 * i + g, at = kRun * (t + 2 * part);
+        const int row = first + 8 * i, at = kRun * (t + 2 * part);
         T* const to = codes + (row * 16 + at) * channels + channel;
         if (channels > 1) {
 #pragma unroll
@@ -325,12 +333,11 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
           continue;
         }
         const uint32_t all = K::pack(&v[i][part]);
-        if (!whole) {
+        if (!whole)
           *reinterpret_cast<uint32_t*>(to) = all;
-        } else if (const int x = x0 + at, y = y0 + row; y < rect.y1) {
-          store_bytes(reinterpret_cast<uint8_t*>(result_at<T>(l, x, y)), all, (rect.x0 - x) * kSize,
-                      (rect.x1 - x) * kSize);
-        }
+        else if (y0 + row < rect.y1)
+          store_bytes(line + at * kSize, all, (rect.x0 - x0 - at) * kSize,
+                      (rect.x1 - x0 - at) * kSize);
       }
   }
   if (whole && channels == 1) return;
@@ -341,16 +348,16 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
     const int begin = (rect.x0 - x0) * channels, end = (rect.x1 - x0) * channels;  // bytes
 #pragma unroll 1
     for (int i = threadIdx.x; i < rows * channels; i += kThreads) {
-      const int row = int(unsigned(i) / unsigned(channels)), at = 16 * (i - row * channels);
+      const int row = quotient(i, channels), at = 16 * (i - row * channels);
       store_bytes(reinterpret_cast<uint8_t*>(result_at<T>(l, x0, y0 + row)) + at,
                   *reinterpret_cast<const uint4*>(codes + 16 * i), begin - at, end - at);
     }
     return;
   }
-  const int i = int(threadIdx.x) % 16, x = x0 + i;
+  const int i = int(threadIdx.x % 16), x = x0 + i;
   if (x < rect.x0 || x >= rect.x1) return;
 #pragma unroll 1
-  for (int row = int(threadIdx.x) / 16; row < rows; row += kThreads / 16) {
+  for (int row = int(threadIdx.x / 16); row < rows; row += kThreads / 16) {
     const int weight = full ? kFullWeight : own_weight(p.r, tile, rivals, x, y0 + row);
     if (weight < 0) continue;
     const T* const from = sample_at<T>(l, x, y0 + row) + work.channel;

@@ -12,8 +12,8 @@
 //          rows of their halos.
 // Tile     A warp makes one channel of 16 columns of 32 rows. A thread block makes such tiles of
 //          all channels. In the first pass they lie side by side. In the second pass each lies
-//          below the one before it. Tiles start at multiples of 16 columns, and at the region's
-//          first row.
+//          below the one before it. Tiles start at multiples of 16 columns. The tiles of the second
+//          pass start at the region's first row, and those of the first pass a radius above it.
 #include "cuda/regions/regions_gaussian.cuh"
 
 namespace vf::cuda {
@@ -26,13 +26,21 @@ constexpr int kLead = 31;  // weights before the first of a row
 // Word i has the bytes of the weights at distances i - reach - kLead and the next three: the high
 // ones, and the low, signed ones.
 constexpr int kMaxWeights = (kMaxReach / 16 + 1) * 32 + kLead + 1;
-using ByteWeights = uint32_t[2][kMaxWeights];
+struct ByteWeights {
+  uint32_t word[2][kMaxWeights];
+  int k;  // the weights add up to 2^k, 15 to 24
+};
 
-// Makes the weights, which add up to 2^k, and returns k: 15 to 24. All threads call it, and wait
-// for each other before they use them.
-__device__ __forceinline__ int make_byte_weights(float sigma, int radius, ByteWeights& weights) {
+// Makes the weights. All threads call it, and wait for each other before they use them.
+template <int kWarps>
+__device__ __forceinline__ void make_byte_weights(float sigma, int radius, int reach,
+                                                  ByteWeights& weights) {
   const Bell bell = make_bell(sigma, radius);
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  // A lane gets the next three weights of the lanes after it.
+  constexpr int kEach = 29;
+  const int count = 32 * chunks_of(reach, 32) + kLead + 1;
+  if (kEach * warp >= count) return;
   const float sum = sum_of(bell, radius);
   // The middle one takes what the others' rounding leaves, of 256 at most.
   const int k = 31 - __clz(int((65535.f - 512) * sum));
@@ -41,11 +49,10 @@ __device__ __forceinline__ int make_byte_weights(float sigma, int radius, ByteWe
   int others = 0;
 #pragma unroll 1
   for (int i = lane ? lane : 32; i <= radius; i += 32) others += 2 * weight(i);
-  const int middle = (1 << k) - sum_of_lanes(others), reach = reach_of(radius);
-  // A lane gets the next three weights of the lanes after it.
-  const int count = 2 * reach + 32 + kLead + 1;
+  const int middle = (1 << k) - sum_of_lanes(others);
+  if (threadIdx.x == 0) weights.k = k;
 #pragma unroll 1
-  for (int first = 29 * warp; first < count; first += 29 * (int(blockDim.x) / 32)) {
+  for (int first = kEach * warp; first < count; first += kEach * kWarps) {
     const int i = first + lane, d = abs(i - reach - kLead);
     const int w = d > radius ? 0 : d == 0 ? middle : weight(d);
     const uint32_t own = uint32_t(w + 128) >> 8 << 16 | (uint32_t(w) & 0xff);
@@ -53,12 +60,11 @@ __device__ __forceinline__ int make_byte_weights(float sigma, int radius, ByteWe
                               __shfl_down_sync(~0u, own, 3)};
     const uint32_t left = __byte_perm(own, next[0], 0x6240);
     const uint32_t right = __byte_perm(next[1], next[2], 0x6240);
-    if (lane < 29 && i < count) {
-      weights[0][i] = __byte_perm(left, right, 0x7632);
-      weights[1][i] = __byte_perm(left, right, 0x5410);
+    if (lane < kEach && i < count) {
+      weights.word[0][i] = __byte_perm(left, right, 0x7632);
+      weights.word[1][i] = __byte_perm(left, right, 0x5410);
     }
   }
-  return k;
 }
 
 // Returns a lane's operand of both passes: 16 rows of a Toeplitz matrix, of which a lane has two
@@ -72,26 +78,30 @@ struct Bytes {
   using Sample = uint8_t;
   using Weights = ByteWeights;
   static constexpr bool kAllChannels = true;
-  static constexpr int kRows = 32, kFirstWarps = 8;
+  static constexpr int kRows = 32, kReachUnit = 1, kFirstWarps = 8, kSpare = 1;
   static constexpr int kFirstTall = 1, kSecondTall = 1;
 
-  static __device__ __forceinline__ int make_weights(float sigma, int radius, Weights& weights) {
-    return make_byte_weights(sigma, radius, weights);
+  template <int kWarps>
+  static __device__ __forceinline__ void make_weights(float sigma, int radius, int reach,
+                                                      Weights& weights) {
+    make_byte_weights<kWarps>(sigma, radius, reach, weights);
   }
 
   static __device__ __forceinline__ void products(const GaussianArgs&, const Weights& weights,
-                                                  const uint4* tiles, int chunks, int, int k,
+                                                  const uint4* tiles, int chunks, int,
                                                   uint32_t (&codes)[4][4]) {
-    const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+    const int lane = int(threadIdx.x % 32), g = lane / 4, t = lane % 4;
+    const int k = weights.k;
     // The products for each half of the rows and each pair of columns.
     int high[2][2][4] = {}, low[2][2][4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
       for (int& v : low[i / 2][i % 2]) v = 1 << (k - 1);
-    const uint32_t* at = weights[0] + kLead + 4 * t - g;
+    const uint32_t* at = weights.word[0] + kLead + 4 * t - g;
+    int c = chunks;
 #pragma unroll 1
-    for (int c = chunks; c > 0; c--, at += 32, tiles += kTile) {
+    do {
       const uint4 b_high = tiles[0], b_low = tiles[32];
 #pragma unroll
       for (int half = 0; half < 2; half++) {
@@ -104,7 +114,9 @@ struct Bytes {
         multiply_signed_bytes(low[half][0], second, b_high.x, b_high.y);
         multiply_signed_bytes(low[half][1], second, b_high.z, b_high.w);
       }
-    }
+      at += 32;
+      tiles += kTile;
+    } while (--c > 0);
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -212,6 +224,16 @@ __device__ __forceinline__ bool in_frame(const RegionPlane& l, const Rows& rows,
          rows.x + column + samples_of_group(kStep) <= l.width;
 }
 template <int kStep>
+__device__ __forceinline__ void prefetch_batch(const RegionPlane& l, const Rows& rows) {
+  const uint8_t* const line = l.src + ptrdiff_t(rows.from) * l.src_stride;
+#pragma unroll
+  for (int i = 0; i < batch_of(kStep); i++) {
+    const int column = (rows.first + i * rows.step) * samples_of_group(kStep);
+    if (column < rows.columns && in_frame<kStep>(l, rows, column))
+      prefetch(line + (rows.x + column) * kStep);
+  }
+}
+template <int kStep>
 __device__ __forceinline__ void load_batch(const RegionPlane& l, const Rows& rows, int begin,
                                            uint4 (&v)[kBatch]) {
   const uint8_t* const line = l.src + ptrdiff_t(rows.from) * l.src_stride;
@@ -277,7 +299,10 @@ __device__ __forceinline__ void store_sums(uint4* to, const int (&high)[4][4],
     to[32 * part] = make_uint4(words[part][0], words[part][1], words[part][2], words[part][3]);
 }
 
-__global__ void __launch_bounds__(32 * Bytes::kFirstWarps, 4)
+// kFew: the launch has few blocks. They start early and do as much as they can before the wait.
+// Otherwise the weights are made while samples are on their way.
+template <bool kFew>
+__global__ void __launch_bounds__(32 * Bytes::kFirstWarps, kFew ? 2 : 4)
     blur_byte_rows(const __grid_constant__ GaussianArgs p) {
   VF_SHARED(ByteWeights, weights);
   VF_DYNAMIC_SHARED(16, uint8_t, shared);
@@ -288,26 +313,37 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, 4)
   const RegionPlane& l = p.r.plane[work.plane];
   const int channels = l.channels, log = log_of_block(Bytes::kFirstWarps, channels),
             each = 1 << log;
-  const int across = first_across<Bytes>(slab, channels);
-  const int row = int(unsigned(work.index) / unsigned(across));
-  const int first_column = (work.index - row * across) * each;
-  const int columns = min(each, slab.columns - first_column);
+  const int bands = first_bands<Bytes>(slab);
+  const int across = quotient(work.index, bands), row = work.index - across * bands;
+  const int first_column = across * work.start.wide;
+  const int columns = min(int(work.start.wide), slab.columns - first_column);
 
   Rows rows;
   rows.columns = 16 * columns + 2 * slab.reach_x;
   const int pitch = pitch_of(rows.columns);
   rows.channel_bytes = Bytes::kRows * pitch;
   constexpr int kShare = 32 * Bytes::kFirstWarps / Bytes::kRows;  // threads of a row
-  const int own = int(threadIdx.x) / kShare;
+  const int own = int(threadIdx.x / kShare);
   rows.x = slab.x + 16 * first_column - slab.reach_x;
   rows.from =
       border_index(slab.rect.y0 - slab.reach_y + Bytes::kRows * row + own, l.height, p.border);
   rows.to = shared + slot_of(own) * pitch;
-  rows.first = int(threadIdx.x) % kShare;
+  rows.first = int(threadIdx.x % kShare);
   rows.step = kShare;
   rows.channels = channels;
   uint4 v[kBatch] = {};
   const int step = l.aligned ? l.step : 0;
+  if (step == 1)
+    prefetch_batch<1>(l, rows);
+  else if (step == 2)
+    prefetch_batch<2>(l, rows);
+  else if (step == 4)
+    prefetch_batch<4>(l, rows);
+  const auto make_weights = [&] {
+    make_byte_weights<Bytes::kFirstWarps>(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x,
+                                          slab.reach_x, weights);
+  };
+  if (kFew) make_weights();
   wait_for_previous();
   if (step == 1)
     load_batch<1>(l, rows, rows.first, v);
@@ -317,8 +353,7 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, 4)
     load_batch<3>(l, rows, rows.first, v);
   else if (step == 4)
     load_batch<4>(l, rows, rows.first, v);
-  const int k = make_byte_weights(__fdividef(region.sigma_x, float(1 << l.sub_x)),
-                                  radius_in(region.radius_x, l.sub_x), weights);
+  if (!kFew) make_weights();
   if (step == 1) {
     finish_rows<1>(p, work.plane, rows, v);
   } else if (step == 2) {
@@ -334,42 +369,48 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, 4)
   }
   __syncthreads();
 
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int g = lane / 4, t = lane % 4;
-  const int column = warp & (each - 1), channel = warp >> log;
-  if (column >= columns || channel >= channels || !(l.mask >> channel & 1)) return;
-  const int shift = k - 8;
-  int high[4][4] = {}, low[4][4];
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-#pragma unroll
-    for (int& v : low[i]) v = 1 << (shift - 1);
-  // A lane's columns of the result are chosen so that it has four neighbours in the second pass.
-  const uint32_t* at = weights[0] + kLead + 4 * t - (4 * (g / 2) + g % 2);
-  uint32_t from = shared_address(shared + channel * rows.channel_bytes + 16 * column +
-                                 (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16);
+  const int channel = warp >> log;
+  if (channel >= channels || !(l.mask >> channel & 1)) return;
+  const int shift = weights.k - 8;
 #pragma unroll 1
-  for (int c = slab.reach_x / 16 + 1; c > 0; c--, at += 32, from += 32) {
-    const uint4 first = band(at, 2), second = band(at + kMaxWeights, 2);
+  for (int column = warp & (each - 1); column < columns; column += each) {
+    int high[4][4] = {}, low[4][4];
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-      uint32_t b[4];
-      load_matrices(from + half * 16 * pitch, b);
+    for (int i = 0; i < 4; i++)
 #pragma unroll
-      for (int i = 0; i < 2; i++) {
-        multiply_bytes(high[2 * half + i], first, b[2 * i], b[2 * i + 1]);
-        multiply_signed_bytes(low[2 * half + i], second, b[2 * i], b[2 * i + 1]);
+      for (int& v : low[i]) v = 1 << (shift - 1);
+    // A lane's columns of the result are chosen so that it has four neighbours in the second pass.
+    const uint32_t* at = weights.word[0] + kLead + 4 * t - (4 * (g / 2) + g % 2);
+    uint32_t from = shared_address(shared + channel * rows.channel_bytes + 16 * column +
+                                   (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16);
+    int c = slab.reach_x / 16 + 1;
+#pragma unroll 1
+    do {
+      const uint4 first = band(at, 2), second = band(at + kMaxWeights, 2);
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        uint32_t b[4];
+        load_matrices(from + half * 16 * pitch, b);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+          multiply_bytes(high[2 * half + i], first, b[2 * i], b[2 * i + 1]);
+          multiply_signed_bytes(low[2 * half + i], second, b[2 * i], b[2 * i + 1]);
+        }
       }
-    }
+      at += 32;
+      from += 32;
+    } while (--c > 0);
+    const int tile =
+        work.sums + (channel * slab.columns + first_column + column) * slab.sum_rows + row;
+    store_sums(p.sums + tile * kTile + lane, high, low, shift);
   }
-  const int64_t tile =
-      work.sums + int64_t(channel * slab.columns + first_column + column) * slab.sum_rows + row;
-  store_sums(p.sums + tile * kTile + lane, high, low, shift);
 }
 
 size_t first_shared(const Layout& layout, int reach) {
   return max_of_planes(layout, [&](int channels) {
-    const int columns = (16 << log_of_block(Bytes::kFirstWarps, channels)) + 2 * reach;
+    const int columns = 16 * most_wide<Bytes>(channels) + 2 * reach;
     return size_t(channels) * Bytes::kRows * pitch_of(columns);
   });
 }
@@ -377,8 +418,13 @@ size_t first_shared(const Layout& layout, int reach) {
 }  // namespace
 
 GaussianPasses gaussian_byte_passes(const Layout&) {
-  return {&blur_byte_rows,      &blur_columns<Bytes>, 32 * Bytes::kFirstWarps, 32 * kSecondWarps,
-          gaussian_work<Bytes>, first_shared,         second_shared<Bytes>};
+  return {{&blur_byte_rows<false>, &blur_byte_rows<true>},
+          &blur_columns<Bytes>,
+          32 * Bytes::kFirstWarps,
+          32 * kSecondWarps,
+          gaussian_work<Bytes>,
+          first_shared,
+          second_shared<Bytes>};
 }
 
 }  // namespace vf::cuda

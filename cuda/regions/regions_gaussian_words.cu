@@ -134,16 +134,17 @@ struct Words {
   using Sample = uint16_t;
   using Weights = WeightPairs;
   static constexpr bool kAllChannels = false;
-  static constexpr int kRows = 16, kFirstWarps = kWarps;
+  static constexpr int kRows = 16, kReachUnit = 16, kFirstWarps = kWarps, kSpare = 0;
   static constexpr int kFirstTall = 2, kSecondTall = 2;
 
-  static __device__ __forceinline__ int make_weights(float sigma, int radius, Weights& weights) {
+  template <int kWarps>
+  static __device__ __forceinline__ void make_weights(float sigma, int radius, int,
+                                                      Weights& weights) {
     make_weight_pairs(sigma, radius, weights);
-    return 0;
   }
 
   static __device__ __forceinline__ void products(const GaussianArgs& p, const Weights& weights,
-                                                  const uint4* tiles, int chunks, int tall, int,
+                                                  const uint4* tiles, int chunks, int tall,
                                                   uint32_t (&codes)[4][4]) {
     constexpr int kTall = kSecondTall;
     const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
@@ -311,15 +312,16 @@ __global__ void __launch_bounds__(kThreads, 5)
   const Work work = find_work<K, 0>(p, &region, &slab);
   const RegionPlane& l = p.r.plane[work.plane];
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, g = lane / 4;
-  const int across = first_across<K>(slab, 1);
-  const int first_column = work.index % across * kWarps, column = first_column + warp;
-  const int row = work.index / across * K::kFirstTall;
+  const int bands = first_bands<K>(slab), across = quotient(work.index, bands);
+  const int first_column = across * work.start.wide;
+  const int column = warp < work.start.wide ? first_column + warp : slab.columns;
+  const int row = (work.index - across * bands) * K::kFirstTall;
   const int left = slab.x - slab.reach_x, top = slab.rect.y0 + 16 * row - slab.reach_y;
   const int chunks = slab.reach_x / 8 + 1;
   // Whether all samples that the block reads lie in whole words of the frame.
   const bool inside =
       l.aligned && left + 16 * first_column >= 0 &&
-      left + 16 * (min(first_column + kWarps, slab.columns) - 1 + chunks) <= l.width &&
+      left + 16 * (min(first_column + work.start.wide, slab.columns) - 1 + chunks) <= l.width &&
       (p.border != Border::constant || (top >= 0 && top + kBlockRows <= l.height));
   int rows[kParts];
 #pragma unroll
@@ -331,8 +333,7 @@ __global__ void __launch_bounds__(kThreads, 5)
     for (float& v : sums[i]) v = kWide ? float(p.middle) * -kUnit : 0;
   wait_for_previous();
   const auto make = [&] {
-    make_weight_pairs(__fdividef(region.sigma_x, float(1 << l.sub_x)),
-                      radius_in(region.radius_x, l.sub_x), weights);
+    make_weight_pairs(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x, weights);
     __syncthreads();
   };
   const auto add = [&](auto bytes) {
@@ -363,7 +364,8 @@ size_t first_shared(const Layout&, int) {
 
 GaussianPasses gaussian_word_passes(const Layout& layout) {
   const bool wide = is_wide(layout);
-  return {wide ? &blur_word_rows<WideWords> : &blur_word_rows<Words>,
+  const auto first = wide ? &blur_word_rows<WideWords> : &blur_word_rows<Words>;
+  return {{first, first},
           &blur_columns<Words>,
           kThreads,
           32 * kSecondWarps,

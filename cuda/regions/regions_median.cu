@@ -54,13 +54,12 @@ struct CellTile {
 
 __device__ __forceinline__ CellTile find_cell(const AtlasArgs& p) {
   CellTile c;
-  const int region = find_region<0>(p.r);
-  const RegionStart start = start_of(p.r, region);
-  const Region r = copy_of_region(p.r, region);
+  const RegionStart start = find_start<0>(p.r);
+  const Region r = copy_of_region(p.r, start.region);
   const int block = int(blockIdx.x) - start.block[0];
   const int tile = block % p.tiles, plane = block / p.tiles % p.r.planes;
   const int index = block / (p.tiles * p.r.planes);
-  c.tile = {region, plane, 0};
+  c.tile = {start.region, plane, 0, false};
   const RegionPlane& l = p.r.plane[plane];
   const int columns = cells_along(r.x0, r.x1, p.cell);
   const int width = p.cell >> l.sub_x, height = p.cell >> l.sub_y;
@@ -262,7 +261,9 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   int64_t cells = 0;
   launch_of.starts->clear();
   for (const Region& r : launch_of.regions) {
-    launch_of.starts->push_back({{int(cells * a.tiles * layout.planes), 0}, int(cells), false});
+    const auto region = uint16_t(launch_of.starts->size());
+    launch_of.starts->push_back(
+        {{int(cells * a.tiles * layout.planes), 0}, int(cells), region, 0, 0, 0, 0, 0});
     cells += int64_t(cells_along(r.x0, r.x1, cell_)) * cells_along(r.y0, r.y1, cell_);
   }
   const int64_t blocks = cells * a.tiles * layout.planes;

@@ -111,14 +111,13 @@ __device__ __forceinline__ void write_in_vectors(const RegionPlane& l, const Sam
 }
 
 template <class T>
-__global__ void __launch_bounds__(kRegionThreads)
+__global__ void __launch_bounds__(kRegionThreads, 4)
     pixelate_tiles(const __grid_constant__ RegionArgs p) {
   using Sums = uint64_t[kWarps][kMaxChannels];
   VF_SHARED(Rivals, rivals);
   VF_SHARED(Sums, all);
   let_next_start();
-  const RegionTile t =
-      find_tile(p, [](const Region& r, const RegionPlane& l) { return int(tiles_of(r, l)); });
+  const RegionTile t = find_tile(p);
   const RegionPlane& l = p.plane[t.plane];
   const Region& region = region_of(p, t.region);
   const PlaneRect rect = rect_in(l, region);
@@ -144,8 +143,7 @@ __global__ void __launch_bounds__(kRegionThreads)
   }
   // Blocks of chroma may have no samples.
   if (tile.x0 >= tile.x1 || tile.y0 >= tile.y1) return;
-  const bool plain = start_of(p, t.region).plain;
-  if (!plain) {
+  if (!t.plain) {
     find_rivals(p, t, tile, &rivals);
     if (rivals.covered) return;
   }
@@ -176,8 +174,8 @@ __global__ void __launch_bounds__(kRegionThreads)
 
   const Samples r = {max(x0, rect.x0), min(x1, rect.x1), max(y0, rect.y0), min(y1, rect.y1)};
   if (r.x0 >= r.x1 || r.y0 >= r.y1) return;
-  const bool full = plain || (rivals.count == 0 &&
-                              covers(region, p.edges, l.sub_x, l.sub_y, {r.x0, r.y0, r.x1, r.y1}));
+  const bool full = t.plain || (rivals.count == 0 && covers(region, p.edges, l.sub_x, l.sub_y,
+                                                            {r.x0, r.y0, r.x1, r.y1}));
   switch (full && in_vectors(l) && lanes > 1 ? l.channels : 0) {
     case 1:
       return write_in_vectors<T, 1>(l, r, lane, lanes, means);

@@ -15,7 +15,7 @@
 //          eviction. Otherwise the next filter finds the result there.
 // Limit    The latency of a thread's instructions limits the speed: with one tile per
 //          multiprocessor, nothing hides it. The kernel does all work that does not need the frame
-//          before it waits for the previous kernels.
+//          before it waits for the previous kernels, and then it also asks L2 for the frame.
 #include "cuda/pixelate/pixelate_strips.cuh"
 
 namespace vf::cuda {
@@ -40,36 +40,59 @@ __device__ __forceinline__ void store(uint8_t* to, const uint4& v) {
     *vector = v;
 }
 
-// Writes the parts of vectors that are a block's at its left and at its right.
+// Writes the parts of vectors that are a block's at its left and at its right. Even threads write
+// those at the right.
 template <class T, int kChannels>
-__device__ __forceinline__ void write_edges(const StripPlane& l, const Components& r,
-                                            const T (&means)[kChannels]) {
-  constexpr int kN = kComponents<T>;
-  const int left = int(unsigned(r.x0) / kN), right = int(unsigned(r.x1) / kN);
-  const int begin = r.x0 - left * kN, end = r.x1 - right * kN;
-  if (begin == 0 && end == 0) return;
-#pragma unroll 1
-  for (int i = int(threadIdx.x); i < 2 * (r.y1 - r.y0); i += int(blockDim.x)) {
-    const bool at_left = i % 2 != 0;
-    const int v = at_left ? left : right, count = at_left ? kN - begin : end;
-    const int phase = kChannels == 3 ? int(unsigned(v * kN) % 3) : 0;
+struct Edges {
+  static constexpr int kN = kComponents<T>;
+  int at;     // first byte of the thread's first vector
+  int below;  // rows from there
+  int begin, end;
+  int phase;
+
+  __device__ __forceinline__ Edges(const StripPlane& l, const Components& r, int thread) {
+    const int left = int(unsigned(r.x0) / kN), right = int(unsigned(r.x1) / kN);
+    const bool at_left = thread % 2 != 0;
+    const int v = at_left ? left : right;
+    begin = at_left ? r.x0 - left * kN : 0;
+    end = at_left && left != right ? kN : r.x1 - right * kN;
+    phase = kChannels == 3 ? int(unsigned(v * kN) % 3) : 0;
+    at = (r.y0 + thread / 2) * int(l.dst_stride) + v * 16;
+    const bool part = begin < end && end - begin < kN && (at_left || left != right);
+    below = part ? r.y1 - r.y0 - thread / 2 : 0;
+  }
+  __device__ __forceinline__ void settle() {
+    cuda::settle(at);
+    cuda::settle(below);
+    cuda::settle(begin);
+    cuda::settle(end);
+  }
+  __device__ __forceinline__ void write(const StripPlane& l, const T (&means)[kChannels]) const {
+    if (below <= 0) return;
     uint32_t out[4];
 #pragma unroll
     for (int w = 0; w < 4; w++) out[w] = means_word<T>(means, phase, w);
-    uint8_t* const to = l.dst + (r.y0 + i / 2) * l.dst_stride + int64_t(v) * 16;
-    if (left != right && count < kN)
-      Part(count * int(sizeof(T)), at_left, out).store(to);
-    else if (left == right && at_left)
-      store_components<T>(to, out, begin, end);
+    const Part part((end - begin) * int(sizeof(T)), begin != 0, out);
+    const int step = int(blockDim.x) / 2;
+    uint8_t* to = l.dst + at;
+#pragma unroll 1
+    for (int y = 0; y < below; y += step, to += step * l.dst_stride) {
+      if (begin == 0 || end == kN)
+        part.store(to);
+      else
+        store_components<T>(to, out, begin, end);
+    }
   }
-}
+};
 
 // Adds up the components `begin` to `end` of vectors by channels, by dot products. A factor is 1
 // for each component of its channel, and 0 for others. The first component is of channel `phase`.
 template <class T, int kChannels>
 struct ChannelSums {
   static constexpr int kWord = 4 / int(sizeof(T));
-  uint32_t factors[kChannels][4], sums[kChannels] = {};
+  // Additions that wait for each other take longer than they have to.
+  static constexpr int kChains = 2;
+  uint32_t factors[kChannels][4], sums[kChains][kChannels] = {};
 
   // Returns the factors of a channel in word w.
   static constexpr uint32_t of(int channel, int w, int phase) {
@@ -101,14 +124,17 @@ struct ChannelSums {
       for (int w = 0; w < 4; w++)
         if (kChannels == 3 || of(c, w, 0)) cuda::settle(factors[c][w]);
   }
-  __device__ __forceinline__ void add(const uint4& v) {
+  __device__ __forceinline__ void add(const uint4& v, int chain = 0) {
     const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int w = 0; w < 4; w++)
 #pragma unroll
       for (int c = 0; c < kChannels; c++)
         if (kChannels == 3 || of(c, w, 0))
-          sums[c] = add_products<T>(word[w], factors[c][w], sums[c]);
+          sums[chain][c] = add_products<T>(word[w], factors[c][w], sums[chain][c]);
+  }
+  __device__ __forceinline__ uint32_t sum(int c) const {
+    return sums[0][c] + sums[1][c];
   }
 };
 
@@ -119,27 +145,30 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
   constexpr int kN = kComponents<T>;
   const int bx = int(blockIdx.x), by = int(blockIdx.y);
   if (bx >= l.x.count || by >= l.y.count) return;
+  const int thread = int(threadIdx.x);
   const int left = l.x.edge(bx), right = l.x.edge(bx + 1);
   const int x0 = left * kChannels, x1 = right * kChannels;
   const int y0 = l.y.edge(by), y1 = l.y.edge(by + 1);
   uint32_t unit = uint32_t((right - left) * (y1 - y0)) << p.shift;
   float inverse = 1 / float(unit);
-  const int row = int(threadIdx.x * l.row_factor >> kRowShift);
-  const int v0 = int(unsigned(x0) / kN), v = v0 + int(threadIdx.x) - row * l.vectors;
+  const int row = int(unsigned(thread) * l.row_factor >> kRowShift);
+  const int v0 = int(unsigned(x0) / kN), v = v0 + thread - row * l.vectors;
   const int first = v * kN, begin = x0 - first, end = x1 - first;  // components of the vector
   const bool active = row < l.rows && end > 0;
   // Row i of the thread is one of the block if i * l.rows < below.
   int below = active ? y1 - y0 - row : 0;
-  int64_t from_at = (y0 + row) * l.src_stride + int64_t(v) * 16;
-  int64_t to_at = (y0 + row) * l.dst_stride + int64_t(v) * 16;
+  int from_at = (y0 + row) * int(l.src_stride) + v * 16;
+  int to_at = (y0 + row) * int(l.dst_stride) + v * 16;
   int step = l.rows * int(l.src_stride), dst_step = l.rows * int(l.dst_stride);
   const int bytes = l.row_bytes - v * 16;
   // With three channels, the first component of a lane's vector is of any channel.
   const int phase = kChannels == 3 ? int(unsigned(first) % 3) : 0;
   ChannelSums<T, kChannels> own(phase, max(begin, 0), min(end, kN));
-  const int lane = int(threadIdx.x) & 31, warps = int(blockDim.x) / 32;
+  const int lane = thread & 31, warps = int(blockDim.x) / 32;
+  Edges<T, kChannels> edges(l, {x0, x1, y0, y1}, thread);
   // All this is ready before the wait.
   own.settle();
+  edges.settle();
   settle(inverse);
   settle(unit);
   settle(from_at);
@@ -147,6 +176,9 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
   settle(step);
   settle(dst_step);
   settle(below);
+#pragma unroll
+  for (int i = 0; i < kAtOnce; i++)
+    if (i * l.rows < below) prefetch(l.src + from_at + i * step);
   wait_for_previous();
 
   const uint8_t* from = l.src + from_at;
@@ -163,13 +195,13 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
       for (int i = 0; i < kAtOnce && y + i * l.rows < below; i++)
         own.add(load_part<T>(from + int64_t(i) * step, bytes));
 #pragma unroll
-    for (int i = 0; i < kAtOnce; i++) own.add(in[i]);
+    for (int i = 0; i < kAtOnce; i++) own.add(in[i], i % 2);
   }
 #pragma unroll
-  for (int c = 0; c < kChannels; c++) own.sums[c] = add_lanes(own.sums[c]);
-  if (lane == 0)
-#pragma unroll
-    for (int c = 0; c < kChannels; c++) shared.sums[c][threadIdx.x / 32] = own.sums[c];
+  for (int c = 0; c < kChannels; c++) {
+    const uint32_t sum = add_lanes(own.sum(c));
+    if (lane == 0) shared.sums[c][thread / 32] = sum;
+  }
   __syncthreads();
 
   T means[kChannels];
@@ -193,7 +225,7 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
         if (y + i * l.rows < below)
           store<kStreams>(to + int64_t(i) * dst_step, make_uint4(out[0], out[1], out[2], out[3]));
   }
-  write_edges<T>(l, {x0, x1, y0, y1}, means);
+  edges.write(l, means);
 }
 
 template <class T, bool kStreams, int kAtOnce>

@@ -219,9 +219,10 @@ class StripPass final : public FramePass {
   bool takes(const Image& src, const Image& dst) const override {
     if (!are_aligned(args_, src, dst)) return false;
     for (int i = 0; i < args_.planes; i++) {
-      // The kernel for single blocks holds the distance of a thread's rows in an int.
+      // The kernel for single blocks counts the bytes of a plane by ints.
       const int64_t stride = std::max(std::abs(src.stride[i]), std::abs(dst.stride[i]));
-      if (single_ && stride * args_.plane[i].rows * kBatch > INT32_MAX) return false;
+      const int rows = std::max(args_.plane[i].y.length, args_.plane[i].rows * kBatch);
+      if (single_ && stride * rows > INT32_MAX) return false;
     }
     return true;
   }

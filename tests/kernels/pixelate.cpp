@@ -217,6 +217,10 @@ void pixelate_cases(Context& context) {
                                        {"I420", i420_layout(1040, 64)},
                                        {"P010", p010_layout(336, 80)}})
       one(context, text("%s whole blocks of %d", name, size), layout, blocks(size), Pattern::noise);
+  // Luma has a column and a row of blocks more than chroma.
+  for (const auto& [name, layout] :
+       {std::pair{"NV12", nv12_layout(300, 116)}, {"I420", i420_layout(300, 116)}})
+    one(context, text("%s blocks of luma alone", name), layout, blocks(23), Pattern::noise);
   // These blocks span more vectors than a tile has.
   for (const Type type : {Type::u8, Type::u16})
     for (int channels = 1; channels <= 4; channels++)

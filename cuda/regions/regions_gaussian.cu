@@ -80,9 +80,9 @@ class GaussianRegions final : public RegionKernels {
     return allow_shared(kernel, *bytes);
   }
 
-  // Returns the dynamic shared memory with which no more than `blocks` blocks fit a multiprocessor,
-  // if a kernel may have `most`. Otherwise, blocks that start early fill some multiprocessors, while
-  // others have few.
+  // Returns the dynamic shared memory with which no more than `blocks` blocks fit a
+  // multiprocessor, if a kernel may have `most`. Otherwise, blocks that start early fill some
+  // multiprocessors, while others have few.
   static size_t least_shared(const Device& device, int blocks, size_t most) {
     constexpr int kReserved = 1024, kUnit = 128;  // bytes of a block
     const int all = device.shared_per_block + kReserved;

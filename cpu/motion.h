@@ -9,13 +9,13 @@
 
 namespace vf::cpu {
 
-// A vector of a level, in 1 / motion::kUnits of its samples.
+// Holds a vector of a level, in 1 / motion::kUnits of its samples.
 struct LevelVector {
   int16_t x, y;
   uint16_t residual;
 };
 
-// A search of one level.
+// Describes a search of one level.
 struct MotionSearch {
   const uint8_t *picture = nullptr, *before = nullptr;  // levels of the pyramids, without padding
   int width = 0, height = 0, columns = 0;               // of the level; patches in a row

@@ -6,8 +6,8 @@
 // no latency. A caller that has some later frames as well can give these too (set_later): they are
 // averaged backwards in time, and the result is merged with that of the previous frames.
 //
-// Types: u8 and u16 of 8 to 16 bits. Planes may be subsampled by 2 either way. Frames in RGB are
-// filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits. Against a
+// Types are u8, and u16 of 8 to 16 bits. Planes may be subsampled by 2 along each axis. Frames in
+// RGB are filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits. Against a
 // double-precision reference, at most 1 % of the samples of a sequence differ by one code value and
 // at most 0.001 % by more, because a motion test at its threshold can round either way and change a
 // vector. One square of 32 x 32 pixels does not count, and the limits are 10 % and 1 % while the

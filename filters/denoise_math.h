@@ -420,7 +420,7 @@ VF_BOTH int luma_bin(uint32_t sum, int log2_cells) {
   return b < kBins ? b : kBins - 1;
 }
 
-// Enters a cell into the histograms. `add` increments a count.
+// Adds a cell to the histograms. `add` increments a count.
 template <class Add>
 VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const CellSums& s,
                         float texture, int samples, Add&& add) {

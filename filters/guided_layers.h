@@ -14,7 +14,7 @@ struct GuidedLayers {
   // Pixels along a sample, and the radii of the windows of the estimate and of its second round, in
   // samples.
   static constexpr int kStep = 4, kRadius = 3, kSmooth = 1;
-  // Least weight of a sample's own colour against those of its window, which have up to 255 each.
+  // A sample's colour has at least this weight. The others in its window have up to 255 each.
   static constexpr int kOwn = 8;
   // The estimate fades in up to this matte: at 0 the colours stay.
   static constexpr double kFull = 1 / 8.0;

@@ -16,7 +16,7 @@
 
 namespace vf {
 
-// A rectangle in pixels of the frame, as continuous positions: pixel i spans i to i + 1.
+// Describes a rectangle by continuous positions in the frame: pixel i spans i to i + 1.
 struct MaskRectangle {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
@@ -60,7 +60,8 @@ struct MaskAxis {
   }
 };
 
-// A part in the memory of a plan. It begins `at` bytes from the start, with `pitch` bytes a row.
+// Describes a part in the memory of a plan. It begins `at` bytes from the start, with `pitch` bytes
+// a row.
 struct MaskPlace {
   MaskAxis x, y;
   uint32_t at = 0;

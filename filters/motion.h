@@ -63,16 +63,16 @@ struct MotionPicture {
   int shift = 0;         // unused low bits of a component
   int step = 1;          // components from one pixel to the next
   bool rgb = false;
-  // Addresses of luma's first component, or of those of R, G and B, and bytes between rows. They
-  // are in device memory for CUDA. Any alignment to the component's size works; the fastest kernels
-  // need multiples of 16 bytes.
+  // These are the addresses of luma's first component, or of R's, G's and B's, and the bytes from
+  // one row to the next. The addresses are in device memory for CUDA. Any alignment to the
+  // component's size works; the fastest kernels need multiples of 16 bytes.
   const void* data[3] = {};
   ptrdiff_t stride[3] = {};
 };
 
-// Two pictures whose motion is found, by the numbers under which a plan reads them, and the place
-// of the result: motion_blocks(width) vectors in each of motion_blocks(height) rows, which are
-// `stride` bytes apart (a multiple of 8).
+// Names two pictures whose motion is found, by the numbers under which a plan reads them, and the
+// place of the result. This has motion_blocks(width) vectors in each of motion_blocks(height) rows,
+// which are `stride` bytes apart (a multiple of 8).
 struct MotionPair {
   int picture = 0, before = 0;
   MotionVector* field = nullptr;

@@ -189,7 +189,7 @@ void RegionTracker::recognise(std::vector<Sighting>* found) {
         if (!s.track && h.last.track)
           if (const double share = fit(s.detection, h, match); share >= 0)
             pairs_.push_back({share, &s, &h});
-    // Of equal ones, the newest object comes first.
+    // Among equal shares, the newest object comes first.
     std::stable_sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
       return a.share != b.share ? a.share > b.share : a.held > b.held;
     });

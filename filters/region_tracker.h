@@ -108,7 +108,7 @@ class RegionTracker {
   struct Offset {
     double x = 0, y = 0;  // pixels
   };
-  // The centres of an object's box in its last results, the newest one first.
+  // Holds the centres of an object's box in its last results, beginning with the newest.
   struct Past {
     static constexpr int kMost = 6;
     int count = 0;

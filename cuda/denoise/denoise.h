@@ -88,7 +88,7 @@ struct Denoise {
 using DenoiseKernel = void (*)(Denoise);
 
 // Frames in 4:2:0 with whole blocks, and with rows aligned so that a lane reads all its samples at
-// once, have fast kernels: `pairs` for interleaved UV or VU, `planes` for separate U and V.
+// once, have fast kernels: `pairs` takes interleaved UV or VU, and `planes` takes separate U and V.
 enum class DenoiseFast { no, pairs, planes };
 
 constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update

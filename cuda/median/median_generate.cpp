@@ -21,8 +21,8 @@
 
 namespace {
 
-// A kernel's shape. Those below were the fastest on an H200. `share` of 16 exchanges go to the
-// other pipe.
+// Describes a kernel's shape. The shapes below were the fastest on an H200. `share` of 16 exchanges
+// go to the other pipe.
 struct Config {
   const char* format;
   int size, tile_x, tile_y;

@@ -21,9 +21,9 @@
 // Limits (H200): up to 5 x 5, the latency of one wave of loads limits the speed, and then the work
 // does. From 7 x 7 on the integer pipe limits it, so some of the exchanges use the half-precision
 // or multiply pipe. From 11 x 11 on, so does the fetching of instructions, which the warps of a
-// block share. From 13 x 13 on, networks therefore leave out what shorter ones do besides: they
-// filter one channel at a time, do not start early, and compare medians with a threshold only if
-// the lists of shared columns have the windows' extremes.
+// block share. Networks from 13 x 13 on are therefore simpler. They filter one channel at a time
+// and do not start early. They compare medians with a threshold only if the lists of shared columns
+// have the windows' extremes.
 #pragma once
 
 #include <cuda_runtime.h>

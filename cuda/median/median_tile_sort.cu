@@ -52,8 +52,8 @@ constexpr int kBatch = 4;  // items that a thread loads together
 
 constexpr int kStep = 8;  // words of the list that are searched at a time in each direction
 
-// Histograms for a chunk's boundaries. There are several copies, an odd number of words apart, so
-// that equal pixels of a warp do not all wait for each other.
+// These histograms find a chunk's boundaries. There are several copies, an odd number of words
+// apart, so that equal pixels of a warp do not all wait for each other.
 constexpr int kBins = 256, kCopies = 4, kHistogramPitch = kBins + 1;
 
 // Returns the class of column (or row) `v` of the region. Each column is a class of its own, except
@@ -230,7 +230,7 @@ struct TileSortArgs {
   int tiles[4], across[4];  // of each rectangle
 };
 
-// The union of a tile's windows.
+// Describes the union of a tile's windows.
 template <int Bits, int Threads>
 struct Region {
   const uint8_t* src;
@@ -292,7 +292,7 @@ struct Region {
   }
 };
 
-// A pixel at a rank: its key, and the number of equal keys before it.
+// Describes a pixel at a rank: its key, and the number of equal keys before it.
 struct Ranked {
   uint32_t key;
   int rest;
@@ -621,7 +621,7 @@ int item_bytes(Type type) {
   return type == Type::f32 ? List<32>::kBytes : List<16>::kBytes;
 }
 
-// The shape of a plane's blocks on a device.
+// Describes the shape of a plane's blocks on a device.
 struct Blocks {
   int threads = 0;
   int capacity = 0;     // pixels in a list

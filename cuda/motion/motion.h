@@ -1,9 +1,9 @@
 // Declares the kernels of dense motion and their data.
 //
-// A level of a pyramid lies in memory with its edge samples repeated kMotionBorder times or more
-// before and behind each row, and with kMotionRowBorder rows above and below that repeat its first
-// and its last one, so that a patch that lies outside is read like any other. Rows start at
-// multiples of 16 bytes.
+// A level of a pyramid lies in memory with a border, so that a patch outside of it is read like any
+// other. Its edge samples are repeated kMotionBorder times or more before and behind each row.
+// kMotionRowBorder rows above and below repeat the first and the last row. Rows start at multiples
+// of 16 bytes.
 #pragma once
 
 #include <cstdint>

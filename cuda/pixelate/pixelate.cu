@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constan
   // Components from x0 to x1, and the vectors that they lie in.
   const int x0 = p.x.edge(b0) * kChannels, x1 = p.x.edge(b1) * kChannels;
   const int v0 = x0 / kN, v1 = (x1 + kN - 1) / kN;
-  // This warp's block and its rows in it.
+  // These are this warp's block and its rows in it.
   const int own = warp / p.warps, block_y = tile_y * down + own;
   int y0 = 0, y1 = 0;
   if (block_y < p.y.count && lane < kVectors) {
@@ -241,7 +241,7 @@ class BlocksPass final : public PlanePass {
       return int64_t(args_.tiles_x) * blocks_of(plane.y.count, down);
     };
     args_.warps = 1;
-    // More warps share a block if multiprocessors would be idle otherwise.
+    // If multiprocessors would be idle otherwise, more warps share a block.
     while (args_.warps < kWarps && args_.warps < high &&
            (high > kRowsPerWarp * args_.warps || tiles() < 2 * queue.device().processors))
       args_.warps *= 2;

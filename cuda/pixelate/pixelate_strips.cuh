@@ -129,8 +129,8 @@ __device__ __forceinline__ uint32_t bytes_below(int count, int w) {
   return uint32_t((uint64_t(1) << bits) - 1);
 }
 
-// Holds sums of the components of vectors. For bytes, a word holds two sums: those of a word's even
-// bytes, or those of its odd bytes.
+// Holds sums of the components of vectors. For bytes, a word holds two sums, of either the even or
+// the odd bytes of a word.
 template <class T>
 struct ComponentSums {
   uint32_t sum[8] = {};

@@ -86,7 +86,7 @@ __host__ __device__ constexpr int vectors_of(int width) {
   return (width * int(sizeof(T)) + 2 * (16 - int(sizeof(T)))) / 16;
 }
 
-// A rectangle: components x0 to x1 of rows y0 to y1.
+// Describes a rectangle: components x0 to x1 of rows y0 to y1.
 struct Components {
   int x0, x1, y0, y1;
 };

@@ -44,7 +44,7 @@ __host__ __device__ constexpr int reach_of(int radius, int unit = 16) {
   return (radius + unit - 1) / unit * unit;
 }
 
-// The tiles of one channel of a region's plane. Both passes must agree on them.
+// Describes the tiles of one channel of a region's plane. Both passes must agree on them.
 struct Slab {
   PlaneRect rect;        // the samples to be made
   int x;                 // column of the first tile

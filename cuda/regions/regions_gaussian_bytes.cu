@@ -92,7 +92,7 @@ struct Bytes {
                                                   uint32_t (&codes)[4][4]) {
     const int lane = int(threadIdx.x % 32), g = lane / 4, t = lane % 4;
     const int k = weights.k;
-    // The products for each half of the rows and each pair of columns.
+    // These are the products for each half of the rows and each pair of columns.
     int high[2][2][4] = {}, low[2][2][4];
 #pragma unroll
     for (int i = 0; i < 4; i++)

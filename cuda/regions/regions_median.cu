@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__
   const RegionPlane& l = p.r.plane[c.tile.plane];
   const int mx = p.margin_x[c.tile.plane], my = p.margin_y[c.tile.plane];
   if (!l.mask || c.rect.x0 >= c.rect.x1 || c.rect.y0 >= c.rect.y1) return;
-  // The tile's samples of the frame, with margins.
+  // These are the frame's samples in the tile, with margins.
   const int x0 = max(c.x - mx + c.column, c.rect.x0 - mx);
   const int y0 = max(c.y - my + c.row, c.rect.y0 - my);
   const int x1 = min(c.x - mx + c.column + 64, c.rect.x1 + mx);

@@ -47,7 +47,7 @@ __host__ __device__ __forceinline__ int64_t tiles_of(const Region& r, const Regi
   return (int64_t(b.columns) * b.rows + each - 1) / each;
 }
 
-// How threads share a rectangle. As many work side by side as its width has samples for.
+// Tells how threads share a rectangle. In a row, there are at most as many threads as samples.
 struct Share {
   int column, row, columns, rows;
 };
@@ -57,7 +57,7 @@ __device__ __forceinline__ Share share_of(int lane, int lanes, int width) {
   return {lane % columns, lane / columns, columns, lanes / columns};
 }
 
-// Samples x0 to x1 of rows y0 to y1.
+// Describes samples x0 to x1 of rows y0 to y1.
 struct Samples {
   int x0, x1, y0, y1;
 };

@@ -24,8 +24,9 @@ struct MatteMaskSettings {
   static constexpr vf::Limits<int> kHold{0, 3600 * 1000};
 
   MatteSource source = MatteSource::alpha;
-  // Names or indices of the regions, or numbers of the tensor's channels. Empty: all regions except
-  // the background, or `channel`. Each may have the error of its edge, as in "hair:24".
+  // These are names or indices of the regions, or numbers of the tensor's channels. If the text is
+  // empty, all regions except the background count, or `channel`. Each may have the error of its
+  // edge, as in "hair:24".
   std::string label;
   std::string tensor;  // id or index; empty: the first
   int channel = 0;     // channel of the tensor

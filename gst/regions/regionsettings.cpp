@@ -275,7 +275,7 @@ void RegionFrames::leave(const RegionSettings& settings) {
   tracker_.leave(tracking(settings));
 }
 
-// The motion of a field, in pixels of the frame.
+// Turns the motion of a field into pixels of the frame.
 class FieldMotion final : public vf::BoxMotion {
  public:
   explicit FieldMotion(const vf::BoxMotion& field) : field_(field) {}

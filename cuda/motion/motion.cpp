@@ -138,7 +138,7 @@ class CudaMotion final : public MotionPlan {
                         : MotionField{reinterpret_cast<char*>(pairs[i].field), pairs[i].stride};
       }
       const int lanes = is_large(f.level) ? 1 : 4;
-      VF_TRY(launch("motion_find_level", motion_find_level(lanes, f.level == 0),
+      VF_TRY(launch("motion_find_level", motion_find_level(lanes, f.level == 0, f.parts.count > 0),
                     {grid_of(f.level, 32 / lanes, kMotionLevelY, count), dim3(kMotionLevelThreads),
                      0, early()},
                     cuda_.cuda_stream(), f));

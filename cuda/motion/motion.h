@@ -72,6 +72,6 @@ MotionFindKernel motion_find_coarse();
 // row.
 constexpr int kMotionLevelY = 4;  // rows of a thread block
 constexpr int kMotionLevelThreads = 32 * kMotionLevelY;
-MotionFindKernel motion_find_level(int lanes, bool is_finest);
+MotionFindKernel motion_find_level(int lanes, bool is_finest, bool in_parts);
 
 }  // namespace vf::cuda

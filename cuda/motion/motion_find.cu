@@ -392,6 +392,7 @@ __global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
   // The compiler does not know that this is true. It would move a plain wait up. It moves loads of
   // constant data (__ldg) above any wait, so those of the pyramids are plain ones.
   if (i + j >= 0) wait_for_previous();
+  let_next_start();
   Patch<kCoarseLanes> patch;
   patch.load(l, i, j);
   // The coarser stages come first. All warps wait at one barrier, which is in one place of the
@@ -418,12 +419,11 @@ __global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
       }
     }
     if (k > 0) __syncthreads();
-    // Blocks that start now load their patches, and do not delay the coarsest level.
-    if (k == kStages - 1) let_next_start();
   }
 }
 
-template <int kLanes, bool kIsFinest>
+// kInParts: only parts of the field are wanted.
+template <int kLanes, bool kIsFinest, bool kInParts>
 __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find_level(
     const __grid_constant__ MotionFind m) {
   const Level l = level_of(m, m.level);
@@ -432,7 +432,8 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
   const int i = min(at, columns - 1), j = int(blockIdx.y) * kMotionLevelY + int(threadIdx.x / 32);
   // All warps wait, since the launch after this one may rely on all launches before.
   const int first = int(blockIdx.x) * (32 / kLanes);
-  if (j >= rows || !m.parts.want(first, first + 32 / kLanes, j)) return wait_for_previous();
+  if (j >= rows || (kInParts && !m.parts.want(first, first + 32 / kLanes, j)))
+    return wait_for_previous();
   // The pyramids are complete: the launch before waited for them, and then let this one start.
   Patch<kLanes> patch;
   patch.load(l, i, j);
@@ -467,9 +468,13 @@ __global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find
 MotionFindKernel motion_find_coarse() {
   return find_coarse;
 }
-MotionFindKernel motion_find_level(int lanes, bool is_finest) {
-  if (lanes == 1) return is_finest ? find_level<1, true> : find_level<1, false>;
-  return is_finest ? find_level<4, true> : find_level<4, false>;
+template <int kLanes>
+static MotionFindKernel level_kernel(bool is_finest, bool in_parts) {
+  if (!is_finest) return find_level<kLanes, false, false>;
+  return in_parts ? find_level<kLanes, true, true> : find_level<kLanes, true, false>;
+}
+MotionFindKernel motion_find_level(int lanes, bool is_finest, bool in_parts) {
+  return lanes == 1 ? level_kernel<1>(is_finest, in_parts) : level_kernel<4>(is_finest, in_parts);
 }
 
 }  // namespace vf::cuda

@@ -44,7 +44,7 @@ class GaussianRegions final : public RegionKernels {
     processors_ = device.processors;
     for (const auto first : passes_.first) VF_TRY(allow_most(device, first, &most_[0]));
     VF_TRY(allow_most(device, passes_.second, &most_[1]));
-    if (device.starts_early()) least_ = least_shared(device, kSecondBlocks, most_[1]);
+    shares_ = device.starts_early() && layout.type != Type::u8;
     return {};
   }
 
@@ -80,14 +80,17 @@ class GaussianRegions final : public RegionKernels {
     return allow_shared(kernel, *bytes);
   }
 
-  // Returns the dynamic shared memory with which no more than `blocks` blocks fit a
-  // multiprocessor, if a kernel may have `most`. Otherwise, blocks that start early fill some
-  // multiprocessors, while others have few.
-  static size_t least_shared(const Device& device, int blocks, size_t most) {
+  // Returns the dynamic shared memory that a launch of the second pass asks for if its blocks use
+  // `bytes`. Blocks that start early fill some multiprocessors, while others have few. So a
+  // multiprocessor gets no room for more blocks than its share. Bytes gain nothing by that.
+  size_t second_shared_of(const Device& device, int64_t blocks, size_t bytes) const {
     constexpr int kReserved = 1024, kUnit = 128;  // bytes of a block
+    if (!shares_) return bytes;
     const int all = device.shared_per_block + kReserved;
-    const int least = (all / (blocks + 1) / kUnit + 1) * kUnit + int(most) - all;
-    return size_t(std::max(least, 0));
+    const int share =
+        int(std::min<int64_t>((blocks + processors_ - 1) / processors_, kSecondBlocks));
+    const int least = (all / (share + 1) / kUnit + 1) * kUnit + int(most_[1]) - all;
+    return std::max(bytes, size_t(std::max(least, 0)));
   }
 
   // Counts the work for a region in all planes.
@@ -151,14 +154,15 @@ class GaussianRegions final : public RegionKernels {
                               ? uint16_t(std::lrint(params_.border_value[p][c]))
                               : uint16_t(0);
     // The first pass cannot start early behind an upload of regions.
-    const bool early = l.queue.device().starts_early();
+    const Device& device = l.queue.device();
+    const bool early = device.starts_early();
     VF_TRY(launch("rows of regions", passes_.first[all.first <= 2 * processors_],
                   {unsigned(all.first), passes_.first_threads, first_shared, early && !args.more},
                   l.queue.cuda_stream(), g));
-    return launch(
-        "columns of regions", passes_.second,
-        {unsigned(all.second), passes_.second_threads, std::max(second_shared, least_), early},
-        l.queue.cuda_stream(), g);
+    return launch("columns of regions", passes_.second,
+                  {unsigned(all.second), passes_.second_threads,
+                   second_shared_of(device, all.second, second_shared), early},
+                  l.queue.cuda_stream(), g);
   }
 
   // Blurs a region in parts, because there is no room for the sums of all of it.
@@ -187,7 +191,7 @@ class GaussianRegions final : public RegionKernels {
   int64_t room_ = 0;  // tiles of sums
   int processors_ = 0;
   size_t most_[2] = {};  // bytes of dynamic shared memory that each pass may have
-  size_t least_ = 0;     // bytes that the second pass asks for at least
+  bool shares_ = false;  // whether shared memory limits a multiprocessor's blocks
 };
 
 }  // namespace

@@ -122,15 +122,12 @@ class InsidePass final : public FramePass {
   // Returns whether it can filter such frames.
   bool prepare(const PixelateTask& task) {
     const Layout& layout = task.layout;
-    args_.planes = layout.planes;
-    args_.shift = layout.shift;
+    args_ = strip_args(task);
     bool copies = true;
     for (int i = 0; i < args_.planes; i++) {
       const PixelatePlane& plane = task.plane[i];
       const PlaneLayout& size = layout.plane[i];
       StripPlane& l = args_.plane[i];
-      l.x = plane.x;
-      l.y = plane.y;
       if (row_bytes(layout, i) % 16) return false;
       l.vectors = int(row_bytes(layout, i) / 16);
       l.tiles = int(grid_.y);

@@ -158,16 +158,13 @@ class NarrowPass final : public FramePass {
   // Returns whether it can filter such frames.
   bool prepare(const PixelateTask& task) {
     const Layout& layout = task.layout;
-    args_.planes = layout.planes;
-    args_.shift = layout.shift;
+    args_ = strip_args(task);
     int64_t tiles = 0;
     bool copies = true;
     for (int i = 0; i < args_.planes; i++) {
       const PixelatePlane& plane = task.plane[i];
       StripPlane& l = args_.plane[i];
       const int channels = layout.plane[i].channels;
-      l.x = plane.x;
-      l.y = plane.y;
       l.channels = plane.copies() ? 0 : uint8_t(channels);
       l.row_bytes = int(row_bytes(layout, i));
       l.tiles = int(tiles);

@@ -174,13 +174,10 @@ class StripPass final : public FramePass {
   bool prepare(const PixelateTask& task, CudaQueue& queue) {
     const Layout& layout = task.layout;
     const int processors = queue.device().processors;
-    args_.planes = layout.planes;
-    args_.shift = layout.shift;
+    args_ = strip_args(task);
     int highest = 0;
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
-      l.x = task.plane[i].x;
-      l.y = task.plane[i].y;
       l.channels = uint8_t(layout.plane[i].channels);
       l.row_bytes = int(row_bytes(layout, i));
       highest = std::max(highest, l.y.maximum());

@@ -33,6 +33,18 @@ struct StripArgs {
   int planes, shift;
 };
 
+// Returns the arguments that all passes share: planes, and how blocks divide them.
+inline StripArgs strip_args(const PixelateTask& task) {
+  StripArgs a = {};
+  a.planes = task.layout.planes;
+  a.shift = task.layout.shift;
+  for (int i = 0; i < a.planes; i++) {
+    a.plane[i].x = task.plane[i].x;
+    a.plane[i].y = task.plane[i].y;
+  }
+  return a;
+}
+
 // Makes the pass Pass<T> for a frame of integers whose pixels lie side by side, if all channels are
 // filtered. Returns null otherwise, and where prepare() says that the pass cannot filter it.
 template <template <class> class Pass, class... More>

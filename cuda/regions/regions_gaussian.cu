@@ -87,8 +87,7 @@ class GaussianRegions final : public RegionKernels {
     constexpr int kReserved = 1024, kUnit = 128;  // bytes of a block
     if (!shares_) return bytes;
     const int all = device.shared_per_block + kReserved;
-    const int share =
-        int(std::min<int64_t>((blocks + processors_ - 1) / processors_, kSecondBlocks));
+    const int share = int(std::min<int64_t>(blocks_of(blocks, processors_), kSecondBlocks));
     const int least = (all / (share + 1) / kUnit + 1) * kUnit + int(most_[1]) - all;
     return std::max(bytes, size_t(std::max(least, 0)));
   }

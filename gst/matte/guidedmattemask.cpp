@@ -70,10 +70,11 @@ struct Label {
 };
 
 // Gives pixels of 0 the error of the nearest other pixel. A step counts 3, and a diagonal one 4.
-void spread_errors(int width, int height, uint8_t* error) {
+// The memory of `distance` is kept for the next mask.
+void spread_errors(int width, int height, uint8_t* error, std::vector<uint16_t>& distance) {
   constexpr uint16_t none = 0xfff0;
   const int pitch = width + 2;  // with a pixel of border
-  std::vector<uint16_t> distance(size_t(pitch) * (height + 2), none);
+  distance.assign(size_t(pitch) * (height + 2), none);
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++)
       if (error[size_t(y) * width + x]) distance[size_t(y + 1) * pitch + x + 1] = 0;
@@ -128,7 +129,7 @@ void MatteMasks::add_errors(const std::function<void(uint8_t*)>& fill) {
   vf::MaskPart& part = next_.part.back();
   uint8_t* const data = room(size_t(part.width) * part.height);
   fill(data);
-  spread_errors(part.width, part.height, data);
+  spread_errors(part.width, part.height, data, distances_);
   part.error = data;
 }
 

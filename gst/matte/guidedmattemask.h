@@ -101,6 +101,7 @@ class MatteMasks {
   // If labels have errors, `largest_error_` is above 0, and these are the shares of it that the
   // selected regions have by their numbers, and the channels.
   std::vector<uint8_t> region_errors_, channel_errors_;
+  std::vector<uint16_t> distances_;  // from a pixel to the nearest one that has an error
   int mask_error_ = 0, largest_error_ = 0;
   uint64_t id_ = kOpaque, last_id_ = kTransparent;
   bool held_ = false;

@@ -38,8 +38,8 @@ VF_MOTION_BOTH int half_of(int size) {
 VF_MOTION_BOTH int patches_of(int size) {
   return (size + kSpacing - 1) / kSpacing;
 }
-// Returns how many vectors a patch may start from, beside no motion: those of all coarser patches
-// near it or of the first ones. The finest level takes one, the sum of two.
+// Returns how many vectors a patch may start from, apart from no motion. They are the vectors of all
+// coarser patches near it, or of the first two. On the finest level, there is one: the sum of two.
 VF_MOTION_BOTH constexpr int starts_of(int level) {
   return level == 2 ? kNear : level == 1 ? 2 : level == 0 ? 1 : 0;
 }

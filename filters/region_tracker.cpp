@@ -140,7 +140,7 @@ double RegionTracker::overlap_on_way(const RegionBox& box, const Held& h) const 
   const RegionBox& last = h.last.detection.box;
   const Offset by = offset_at(h, arrived_);
   const double passed = double(arrived_ - h.moved_at);
-  // Most boxes lie beside the whole way, of which these are the ends.
+  // Most boxes lie beside the whole way. `low` and `high` are its ends.
   const auto beside = [&](double at, double size, double from, double length, double by,
                           double moved, double speed) {
     const auto [low, high] =
@@ -335,7 +335,7 @@ void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   const double deviation = std::hypot(doubt, kPlaceDeviationPerExpand * settings.grow);
   const double margin = std::clamp(kCoveredDeviations * deviation - settings.grow, 0.0,
                                    kMostMarginPerExpand * settings.grow);
-  // What was to lie outside of the frame need not grow into it as far.
+  // A box that was held back at the frame's edge grows less, by as much as it was held back.
   const auto grown = [&](const RegionBox& box) {
     RegionBox b = moved(box, by);
     const double dx = std::max(margin * b.object_width - std::abs(by.x - way.x), 0.0);

@@ -17,8 +17,8 @@ __device__ __forceinline__ int interpolated(int sum, int top) {
 }
 
 // Interpolates along a row, whose first sample is the first or the second one of a word. The taps
-// lie where their samples do, so that no sample needs a shift: `even` and `even_last` for the first
-// sample in a word, `odd` and `odd_last` for the second one. A fifth tap is 0.
+// lie where their samples do, so that no sample needs a shift: `even` and `even_last` are the taps
+// of a word's first sample, and `odd` and `odd_last` those of its second one. A fifth tap is 0.
 struct RowTaps {
   int even, even_last, odd, odd_last;
   __device__ __forceinline__ RowTaps(uint32_t taps, bool is_second) {

@@ -367,7 +367,7 @@ __device__ __forceinline__ uint8_t* pixel_at(const DenoiseView& view, int x, int
 }
 
 // Makes R, G and B of a lane's pixels from their values of Y, Co and Cg. `wide` is true if all
-// pixels lie inside and have four bytes, of which those of `from` have the fourth one.
+// pixels lie inside and have four bytes. The fourth bytes then come from the pixels `from`.
 template <int kBytes>
 __device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool wide, uint2 from,
                                           const uint32_t (&v)[Rgb::kSamples]) {

@@ -61,7 +61,7 @@ struct ColorVotes {
   int widest = 0;  // E in 1 / kErrorUnit pixels
   VoteErrors* errors = nullptr;
 
-  // The error of the mask's edge, in a frame of this size.
+  // This has the error of the mask's edge, in a frame of this size.
   ExternalMask edge_error;
   int frame_width = 0, frame_height = 0;
 

@@ -85,8 +85,8 @@ struct Tile {
   uint2 better[kOutY][kOutX];           // F of the first round, improved, as halves
 };
 
-// Makes the first round from the sums over the window of a sample: Holds the improved F, and B,
-// each with the variance of its colours.
+// Makes the first round from the sums over the window of a sample: the improved F, and B, each with
+// the variance of its colours.
 __device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int count, uint2* better,
                                             uint2* behind) {
   const uint32_t sums[2] = {s.v[0] & 0xffff, s.v[0] >> 16};

@@ -404,7 +404,7 @@ __global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
       if (!is_coarsest)
 #pragma unroll
         for (int c = 0; c < kNear; c++) {
-          // Those that the level does not have are the same as the first one, and not wanted.
+          // Starts that the level does not have repeat the first one, so they are not new.
           const bool is_own = c < starts_of(level);
           const int v = vectors[stage + 1][from + (is_own && is_second_across(c) ? aside : 0) +
                                            (is_own && is_second_down(c) ? below : 0)];

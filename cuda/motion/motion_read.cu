@@ -5,8 +5,9 @@
 // the thread also has 2 x 2 samples of the second level and one of the third, and needs nothing
 // from others. Four lanes of a warp, which are neighbours, have a sample of the coarsest level
 // together. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the sample.
-// What repeats the samples of an edge is written at once: beside a row by the threads at its ends,
-// and above and below the picture by threads of their own, which make the nearest samples again.
+// The samples that repeat an edge are written in the same launch. Threads at the ends of a row write
+// those beside it. Those above and below the picture have threads of their own, which make the
+// nearest samples again.
 // Blocks inside the picture run code that does not look for its edges.
 // Traffic: a picture of 8 bits is read 1.6 times, mostly from the cache, and 0.34 B per pixel are
 // written. Latency limits the speed of small pictures, and instructions that of large ones.

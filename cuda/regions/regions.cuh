@@ -40,8 +40,8 @@ struct Rivals {
 
 // Returns the start of this block in launch kLaunch of two that share their arguments: the last one
 // that is not after the block. If there are few, each lane of a warp looks at one of them, so that
-// one load brings all lines of them. Otherwise all threads read the same constants, because those
-// of each lane's own are read one after the other.
+// one load brings all lines of them. Otherwise all threads read the same constant at a time: the
+// GPU would read different constants of the lanes one after the other.
 template <int kLaunch>
 __device__ __forceinline__ RegionStart find_start(const RegionArgs& p) {
   const int block = int(blockIdx.x), last = p.starts - 1;

@@ -22,7 +22,7 @@ constexpr int kInlineStarts = 2 * kInlineRegions;
 
 // Blocks search up to so many starts by lanes.
 constexpr int kFewStarts = 32;
-// Number of entries of RegionArgs::hint.
+// RegionArgs::hint has so many entries.
 constexpr int kRegionHints = CUDART_VERSION >= 13000 ? 128 : 32;
 
 struct RegionPlane {

@@ -225,7 +225,7 @@ void external_cases(Context& context) {
                 for (size_t i = 0; i < place.image.size(); i++)
                   disc.add(random, mw, mh, place.image[i], place.counts[i]);
               });
-  // Errors of the mask's edge, of all parts or of one, with each size of the band.
+  // All parts of the mask, or one, have errors of their edge. The band has each of its sizes.
   for (const int error : {0, 1, 7, 20, 40, 64})
     for (const bool apart : {false, true})
       for (const int s : {1, 4}) {

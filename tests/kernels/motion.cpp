@@ -272,7 +272,7 @@ std::string kept_failure(Context& context, Random random) {
   if (s = run_reference(bytes, want_back); !s.ok()) return s.message();
   motion.reset();
   device.release_all();
-  // What is not wanted does not count.
+  // Vectors outside of the parts may have any value.
   for (int y = 0; y < motion_blocks(h); y++)
     for (int x = 0; x < motion_blocks(w); x++)
       for (int c = 0; c < 4 && !parts.want(x, x + 1, y); c++)

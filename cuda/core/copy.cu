@@ -3,25 +3,55 @@
 #include <algorithm>
 
 #include "cuda/core/launch.h"
+#include "cuda/core/ptx.cuh"
 
 namespace vf::cuda {
 namespace {
 
-// Copies `bytes` bytes of each row, 16 at a time if `wide` is true.
-template <bool wide>
-__global__ void __launch_bounds__(256)
-    copy_rows_kernel(uint8_t* dst, ptrdiff_t dst_stride, const uint8_t* src, ptrdiff_t src_stride,
-                     int bytes, int height) {
-  constexpr int size = wide ? 16 : 1;
-  const int at = (blockIdx.x * 256 + threadIdx.x) * size;
-  if (at >= bytes) return;
-  for (int y = blockIdx.y; y < height; y += gridDim.y) {
-    uint8_t* to = dst + y * dst_stride + at;
-    const uint8_t* from = src + y * src_stride + at;
-    if (wide && at + size <= bytes)
-      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+// A block copies kWidth pieces of kRows rows. A thread has one column of pieces, of every fourth row.
+constexpr int kThreads = 256, kWidth = 64, kEach = 4, kRows = kThreads / kWidth * kEach;
+
+// Describes a copy of `pieces` pieces of each row, of which the last one may have fewer bytes.
+struct CopyPlane {
+  PlaneView view;
+  int bytes, pieces, height;
+  int first, across;  // the plane's first block, and its blocks side by side
+};
+struct CopyPlanes {
+  int count;
+  bool lets_next_start;
+  CopyPlane plane[kMaxPlanes];
+};
+
+// Piece is uint4, or uint8_t where rows are not aligned.
+template <class Piece>
+__global__ void __launch_bounds__(kThreads) copy_planes(const __grid_constant__ CopyPlanes p) {
+  constexpr int kSize = int(sizeof(Piece)), kApart = kThreads / kWidth;
+  if (p.lets_next_start) let_next_start();
+  int plane = 0;
+  while (plane + 1 < p.count && int(blockIdx.x) >= p.plane[plane + 1].first) plane++;
+  const CopyPlane& l = p.plane[plane];
+  const int block = int(blockIdx.x) - l.first, band = block / l.across;
+  const int x = (block - band * l.across) * kWidth + int(threadIdx.x) % kWidth;
+  const int y = band * kRows + int(threadIdx.x) / kWidth;
+  if (x >= l.pieces) return;
+  const uint8_t* const from = l.view.src + y * l.view.src_stride + x * kSize;
+  uint8_t* const to = l.view.dst + y * l.view.dst_stride + x * kSize;
+  const bool whole = (x + 1) * kSize <= l.bytes;
+  Piece v[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; i++)
+    if (whole && y + kApart * i < l.height)
+      v[i] = *reinterpret_cast<const Piece*>(from + kApart * i * l.view.src_stride);
+#pragma unroll
+  for (int i = 0; i < kEach; i++) {
+    if (y + kApart * i >= l.height) break;
+    const ptrdiff_t source = kApart * i * l.view.src_stride,
+                    target = kApart * i * l.view.dst_stride;
+    if (whole)
+      *reinterpret_cast<Piece*>(to + target) = v[i];
     else
-      for (int i = 0; i < min(size, bytes - at); i++) to[i] = from[i];
+      for (int b = 0; b < l.bytes - x * kSize; b++) to[target + b] = from[source + b];
   }
 }
 
@@ -38,15 +68,45 @@ __global__ void copy_channels_kernel(const uint8_t* src, ptrdiff_t src_stride, u
     if (mask >> c & 1) to[c] = from[c];
 }
 
+// Copies rows of planes.
+struct PlaneRows {
+  PlaneView view;
+  size_t bytes;
+  int rows;
+};
+Status copy_rows_of(CudaQueue& queue, const PlaneRows* planes, int count, bool lets_next_start) {
+  CopyPlanes p = {};
+  p.count = count;
+  p.lets_next_start = lets_next_start;
+  bool wide = true;
+  for (int i = 0; i < count; i++) wide = wide && is_aligned(planes[i].view, 16);
+  int blocks = 0;
+  for (int i = 0; i < count; i++) {
+    const PlaneRows& r = planes[i];
+    const int bytes = int(r.bytes), pieces = wide ? blocks_of(bytes, 16) : bytes;
+    const int across = blocks_of(pieces, kWidth);
+    p.plane[i] = {r.view, bytes, pieces, r.rows, blocks, across};
+    blocks += across * blocks_of(r.rows, kRows);
+  }
+  const auto kernel = wide ? &copy_planes<uint4> : &copy_planes<uint8_t>;
+  return launch("copy of rows", kernel, {unsigned(blocks), kThreads}, queue.cuda_stream(), p);
+}
+
 }  // namespace
 
 Status copy_rows(CudaQueue& queue, const PlaneView& view, size_t bytes, int rows) {
-  const bool wide = is_aligned(view, 16);
-  const unsigned threads = unsigned((bytes + (wide ? 15 : 0)) / (wide ? 16 : 1));
-  const dim3 grid((threads + 255) / 256, unsigned(std::min(rows, 32768)));
-  const auto kernel = wide ? &copy_rows_kernel<true> : &copy_rows_kernel<false>;
-  return launch("copy of rows", kernel, {grid, 256}, queue.cuda_stream(), view.dst, view.dst_stride,
-                view.src, view.src_stride, int(bytes), rows);
+  const PlaneRows plane = {view, bytes, rows};
+  return copy_rows_of(queue, &plane, 1, false);
+}
+
+Status copy_frame(CudaQueue& queue, const Image& src, const Image& dst) {
+  PlaneRows planes[kMaxPlanes];
+  for (int i = 0; i < src.layout.planes; i++)
+    planes[i] = {{static_cast<const uint8_t*>(src.data[i]), static_cast<uint8_t*>(dst.data[i]),
+                  src.stride[i], dst.stride[i]},
+                 row_bytes(src.layout, i),
+                 src.layout.plane[i].height};
+  return copy_rows_of(queue, planes, src.layout.planes, true);
 }
 
 Status copy_channels(CudaQueue& queue, const Layout& layout, int plane, uint8_t mask,

@@ -54,6 +54,7 @@ class CudaRegions final : public RegionsPlan {
     }
     const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_};
     RegionArgs args = args_of(src, dst);
+    args.after_copy = !in_place;
     const bool through_scratch = in_place && !kernels_->in_place(launch, args);
     if (through_scratch) args = args_of(src, scratch_);
     VF_TRY(kernels_->run(launch, args));

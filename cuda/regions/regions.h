@@ -49,6 +49,9 @@ struct RegionStart {
 // The arguments that every launch has.
 struct RegionArgs {
   int count, starts, planes, shift;
+  // The launch before this one copies the frame from the source to the destination. The source can
+  // be read at once, and the destination can be written when that launch is done.
+  bool after_copy;
   RegionEdges edges;
   RegionPlane plane[kMaxPlanes];
   // The regions in device memory, and where their planes start. Null if they are in the arguments.
@@ -99,6 +102,12 @@ Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regio
                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
                    const Image& over);
 
+// Tells whether the first launch may start early behind the copy of the frame. Behind an upload of
+// regions it may not.
+inline bool starts_after_copy(const CudaQueue& queue, const RegionArgs& args) {
+  return args.after_copy && !args.more && queue.device().starts_early();
+}
+
 // A launch's regions, and what set_regions() needs.
 struct RegionLaunch {
   CudaQueue& queue;
@@ -120,7 +129,8 @@ class RegionKernels {
   virtual bool takes(const std::vector<Region>&) { return true; }
   // Tells whether source and destination of `args` may be the same.
   virtual bool in_place(const RegionLaunch& launch, const RegionArgs& args) const = 0;
-  // Filters to args' destination, and writes only samples that belong to a region.
+  // Filters to args' destination, and writes only samples that belong to a region. If args has
+  // after_copy, its source is not its destination.
   virtual Status run(const RegionLaunch& launch, RegionArgs args) = 0;
 };
 

@@ -65,6 +65,7 @@ class GaussianRegions final : public RegionKernels {
         VF_TRY(blur(l, args, begin, end, kEverywhere));
       else
         VF_TRY(blur_in_parts(l, args, end++));
+      args.after_copy = false;
     }
     return {};
   }
@@ -165,7 +166,7 @@ class GaussianRegions final : public RegionKernels {
   }
 
   // Blurs a region in parts, because there is no room for the sums of all of it.
-  Status blur_in_parts(const RegionLaunch& l, const RegionArgs& args, size_t index) const {
+  Status blur_in_parts(const RegionLaunch& l, RegionArgs args, size_t index) const {
     const Region& r = l.regions[index];
     const int left = r.x0 / kCell * kCell, top = r.y0 / kCell * kCell;
     int width = round_up(r.x1 - left, kCell), height = round_up(r.y1 - top, kCell);
@@ -179,8 +180,10 @@ class GaussianRegions final : public RegionKernels {
     while (largest() > room_ && (width > kCell || height > kCell))
       (width > height ? width : height) = round_up((width > height ? width : height) / 2, kCell);
     for (int y = top; y < r.y1; y += height)
-      for (int x = left; x < r.x1; x += width)
+      for (int x = left; x < r.x1; x += width) {
         VF_TRY(blur(l, args, index, index + 1, {x, y, x + width, y + height}));
+        args.after_copy = false;
+      }
     return {};
   }
 

@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(kThreads, 5)
   for (int i = 0; i < kParts; i++)
 #pragma unroll
     for (float& v : sums[i]) v = kWide ? float(p.middle) * -kUnit : 0;
-  wait_for_previous();
+  if (!p.r.after_copy) wait_for_previous();
   const auto make = [&] {
     make_weight_pairs(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x, weights);
     __syncthreads();
@@ -352,8 +352,8 @@ __global__ void __launch_bounds__(kThreads, 5)
       add(std::integral_constant<int, 0>());
       break;
   }
-  if (column >= slab.columns) return;
-  store_sums(p, work, slab, column, row, 1 / kUnit, sums);
+  if (column < slab.columns) store_sums(p, work, slab, column, row, 1 / kUnit, sums);
+  end_after_previous();
 }
 
 size_t first_shared(const Layout&, int) {

@@ -84,7 +84,7 @@ __device__ __forceinline__ T* atlas_at(const AtlasArgs& p, int plane, int x, int
 }
 
 template <class T>
-__global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__ AtlasArgs p) {
+__device__ __forceinline__ void gather_tile(const AtlasArgs& p) {
   const CellTile c = find_cell(p);
   const RegionPlane& l = p.r.plane[c.tile.plane];
   const int mx = p.margin_x[c.tile.plane], my = p.margin_y[c.tile.plane];
@@ -104,6 +104,11 @@ __global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__
     for (int n = 0; n < l.channels; n++)
       to[n] = column < 0 || row < 0 ? T(p.outside[c.tile.plane][n]) : from[n];
   }
+}
+template <class T>
+__global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__ AtlasArgs p) {
+  gather_tile<T>(p);
+  end_after_previous();
 }
 
 template <class T>
@@ -275,10 +280,12 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
     for (int p = 0; p < layout.planes; p++) a.atlas[p] = static_cast<uint8_t*>(image.data[p]);
   };
   const bool u8 = layout.type == Type::u8;
-  const Launch shape = {unsigned(blocks), kRegionThreads};
+  Launch shape = {unsigned(blocks), kRegionThreads};
   set_atlas(0);
+  shape.early = starts_after_copy(launch_of.queue, args);
   VF_TRY(launch("atlas of regions", u8 ? &gather<uint8_t> : &gather<uint16_t>, shape,
                 launch_of.queue.cuda_stream(), a));
+  shape.early = false;
   VF_TRY(plans_[chosen_].plan->run(image(0), image(1)));
   set_atlas(1);
   return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>, shape,

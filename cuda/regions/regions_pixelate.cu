@@ -111,12 +111,10 @@ __device__ __forceinline__ void write_in_vectors(const RegionPlane& l, const Sam
 }
 
 template <class T>
-__global__ void __launch_bounds__(kRegionThreads, 4)
-    pixelate_tiles(const __grid_constant__ RegionArgs p) {
+__device__ __forceinline__ void pixelate_tile(const RegionArgs& p) {
   using Sums = uint64_t[kWarps][kMaxChannels];
   VF_SHARED(Rivals, rivals);
   VF_SHARED(Sums, all);
-  let_next_start();
   const RegionTile t = find_tile(p);
   const RegionPlane& l = p.plane[t.plane];
   const Region& region = region_of(p, t.region);
@@ -174,6 +172,7 @@ __global__ void __launch_bounds__(kRegionThreads, 4)
 
   const Samples r = {max(x0, rect.x0), min(x1, rect.x1), max(y0, rect.y0), min(y1, rect.y1)};
   if (r.x0 >= r.x1 || r.y0 >= r.y1) return;
+  wait_for_previous();
   const bool full = t.plain || (rivals.count == 0 && covers(region, p.edges, l.sub_x, l.sub_y,
                                                             {r.x0, r.y0, r.x1, r.y1}));
   switch (full && in_vectors(l) && lanes > 1 ? l.channels : 0) {
@@ -197,6 +196,14 @@ __global__ void __launch_bounds__(kRegionThreads, 4)
       for (int c = 0; c < kMaxChannels; c++)
         if (l.mask >> c & 1) to[c] = T(blend(from[c], means[c], weight, p.shift));
     }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRegionThreads, 4)
+    pixelate_tiles(const __grid_constant__ RegionArgs p) {
+  let_next_start();
+  pixelate_tile<T>(p);
+  end_after_previous();
 }
 
 class PixelateRegions final : public RegionKernels {
@@ -236,7 +243,8 @@ class PixelateRegions final : public RegionKernels {
     VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
     const auto kernel =
         l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
-    return launch("pixelation of regions", kernel, {unsigned(blocks), kRegionThreads},
+    return launch("pixelation of regions", kernel,
+                  {unsigned(blocks), kRegionThreads, 0, starts_after_copy(l.queue, args)},
                   l.queue.cuda_stream(), args);
   }
 };

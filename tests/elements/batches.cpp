@@ -188,9 +188,11 @@ std::string Batches::message(GstMessageType type, GstClockTime wait, std::string
   if (type == GST_MESSAGE_ERROR) {
     gst_message_parse_error(m, &error, nullptr);
     gst_message_parse_error_details(m, &details);
-  } else {
+  } else if (type == GST_MESSAGE_WARNING) {
     gst_message_parse_warning(m, &error, nullptr);
     gst_message_parse_warning_details(m, &details);
+  } else {
+    gst_message_parse_info(m, &error, nullptr);
   }
   const std::string text = error->message;
   for (const auto& [field, to] : {std::pair("pad", pad), {"property", property}}) {
@@ -208,6 +210,10 @@ std::string Batches::error(GstClockTime wait, std::string* property) {
 
 std::string Batches::warning(std::string* pad, std::string* property) {
   return message(GST_MESSAGE_WARNING, 0, pad, property);
+}
+
+std::string Batches::info_message() {
+  return message(GST_MESSAGE_INFO, 0, nullptr, nullptr);
 }
 
 guint64 Batches::stat(guint stream, const char* field) const {

@@ -66,6 +66,8 @@ class Batches {
   std::string error(GstClockTime wait = 0, std::string* property = nullptr);
   // Returns the text of the next warning message, or an empty string. `pad` likewise becomes the pad.
   std::string warning(std::string* pad = nullptr, std::string* property = nullptr);
+  // Returns the text of the next message of the type INFO, or an empty string.
+  std::string info_message();
   guint64 stat(guint stream, const char* field) const;
 
  private:

@@ -845,6 +845,22 @@ void live_settings(Case& c) {
   }
 }
 
+// A batch that can be made where the last one was stays there. Each change of the backend has a
+// message.
+void same_backend(Case& c) {
+  Batches b(kRows[0], "backend=auto max-wait=4294967295", "8:8:3:1");
+  b.add(0, {"RGB", 8, 4});
+  b.play();
+  for (guint k = 0; k < 3; k++) {
+    b.push(0, k);
+    if (!b.pull()) return c.fail("no batch %u: %s", k, b.error().c_str());
+  }
+  std::string messages;
+  for (guint k = 0; k < 4; k++) messages += b.info_message();
+  c.check(messages.find("Filtering on the ") == 0 && messages.rfind("Filtering on the ") == 0,
+          "the messages are: %s", messages.c_str());
+}
+
 void cases(Suite& s) {
   const std::string at = "cudaletterboxbatch/";
   for (const Row& row : kRows) {
@@ -889,6 +905,7 @@ void cases(Suite& s) {
   s.run(at + "settings that cannot be used", bad_setting);
   s.run(at + "a setting that cannot be used from the start", bad_setting_at_start);
   s.run(at + "settings of pads and element", live_settings);
+  s.run(at + "the backend stays the same", same_backend);
   batch_fault_cases(s);
 }
 

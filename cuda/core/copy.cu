@@ -8,14 +8,14 @@
 namespace vf::cuda {
 namespace {
 
-// A block copies kWidth pieces of kRows rows. A thread has one column of pieces, of every fourth row.
-constexpr int kThreads = 256, kWidth = 64, kEach = 4, kRows = kThreads / kWidth * kEach;
+constexpr int kThreads = 256;
 
 // Describes a copy of `pieces` pieces of each row, of which the last one may have fewer bytes.
 struct CopyPlane {
   PlaneView view;
   int bytes, pieces, height;
   int first, across;  // the plane's first block, and its blocks side by side
+  int lanes;          // threads of a row
 };
 struct CopyPlanes {
   int count;
@@ -23,36 +23,26 @@ struct CopyPlanes {
   CopyPlane plane[kMaxPlanes];
 };
 
-// Piece is uint4, or uint8_t where rows are not aligned.
+// Piece is uint4, or uint8_t where rows are not aligned. A block copies parts of as many rows as it
+// has threads for.
 template <class Piece>
 __global__ void __launch_bounds__(kThreads) copy_planes(const __grid_constant__ CopyPlanes p) {
-  constexpr int kSize = int(sizeof(Piece)), kApart = kThreads / kWidth;
+  constexpr int kSize = int(sizeof(Piece));
   if (p.lets_next_start) let_next_start();
   int plane = 0;
   while (plane + 1 < p.count && int(blockIdx.x) >= p.plane[plane + 1].first) plane++;
   const CopyPlane& l = p.plane[plane];
   const int block = int(blockIdx.x) - l.first, band = block / l.across;
-  const int x = (block - band * l.across) * kWidth + int(threadIdx.x) % kWidth;
-  const int y = band * kRows + int(threadIdx.x) / kWidth;
-  if (x >= l.pieces) return;
+  const int row = int(threadIdx.x) / l.lanes, rows = kThreads / l.lanes;
+  const int x = (block - band * l.across) * l.lanes + int(threadIdx.x) - row * l.lanes;
+  const int y = band * rows + row;
+  if (x >= l.pieces || row >= rows || y >= l.height) return;
   const uint8_t* const from = l.view.src + y * l.view.src_stride + x * kSize;
   uint8_t* const to = l.view.dst + y * l.view.dst_stride + x * kSize;
-  const bool whole = (x + 1) * kSize <= l.bytes;
-  Piece v[kEach];
-#pragma unroll
-  for (int i = 0; i < kEach; i++)
-    if (whole && y + kApart * i < l.height)
-      v[i] = *reinterpret_cast<const Piece*>(from + kApart * i * l.view.src_stride);
-#pragma unroll
-  for (int i = 0; i < kEach; i++) {
-    if (y + kApart * i >= l.height) break;
-    const ptrdiff_t source = kApart * i * l.view.src_stride,
-                    target = kApart * i * l.view.dst_stride;
-    if (whole)
-      *reinterpret_cast<Piece*>(to + target) = v[i];
-    else
-      for (int b = 0; b < l.bytes - x * kSize; b++) to[target + b] = from[source + b];
-  }
+  if ((x + 1) * kSize <= l.bytes)
+    *reinterpret_cast<Piece*>(to) = *reinterpret_cast<const Piece*>(from);
+  else
+    for (int b = 0; b < l.bytes - x * kSize; b++) to[b] = from[b];
 }
 
 // T is an unsigned integer of the component's size.
@@ -84,9 +74,9 @@ Status copy_rows_of(CudaQueue& queue, const PlaneRows* planes, int count, bool l
   for (int i = 0; i < count; i++) {
     const PlaneRows& r = planes[i];
     const int bytes = int(r.bytes), pieces = wide ? blocks_of(bytes, 16) : bytes;
-    const int across = blocks_of(pieces, kWidth);
-    p.plane[i] = {r.view, bytes, pieces, r.rows, blocks, across};
-    blocks += across * blocks_of(r.rows, kRows);
+    const int lanes = std::min(round_up(pieces, 32), kThreads), across = blocks_of(pieces, lanes);
+    p.plane[i] = {r.view, bytes, pieces, r.rows, blocks, across, lanes};
+    blocks += across * blocks_of(r.rows, kThreads / lanes);
   }
   const auto kernel = wide ? &copy_planes<uint4> : &copy_planes<uint8_t>;
   return launch("copy of rows", kernel, {unsigned(blocks), kThreads}, queue.cuda_stream(), p);

@@ -344,7 +344,7 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, kFew ? 2 : 4)
                                           slab.reach_x, weights);
   };
   if (kFew) make_weights();
-  if (!p.r.after_copy) wait_for_previous();
+  if (!kFew || !p.r.after_copy) wait_for_previous();
   if (step == 1)
     load_batch<1>(l, rows, rows.first, v);
   else if (step == 2)
@@ -372,10 +372,10 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, kFew ? 2 : 4)
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int g = lane / 4, t = lane % 4;
   const int channel = warp >> log;
-  if (channel >= channels || !(l.mask >> channel & 1)) return end_after_previous();
+  const bool filters = channel < channels && (l.mask >> channel & 1);
   const int shift = weights.k - 8;
 #pragma unroll 1
-  for (int column = warp & (each - 1); column < columns; column += each) {
+  for (int column = filters ? warp & (each - 1) : columns; column < columns; column += each) {
     int high[4][4] = {}, low[4][4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -406,7 +406,7 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, kFew ? 2 : 4)
         work.sums + (channel * slab.columns + first_column + column) * slab.sum_rows + row;
     store_sums(p.sums + tile * kTile + lane, high, low, shift);
   }
-  end_after_previous();
+  if (kFew) end_after_previous();
 }
 
 size_t first_shared(const Layout& layout, int reach) {

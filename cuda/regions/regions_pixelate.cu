@@ -172,7 +172,7 @@ __device__ __forceinline__ void pixelate_tile(const RegionArgs& p) {
 
   const Samples r = {max(x0, rect.x0), min(x1, rect.x1), max(y0, rect.y0), min(y1, rect.y1)};
   if (r.x0 >= r.x1 || r.y0 >= r.y1) return;
-  wait_for_previous();
+  if (p.after_copy) wait_for_previous();
   const bool full = t.plain || (rivals.count == 0 && covers(region, p.edges, l.sub_x, l.sub_y,
                                                             {r.x0, r.y0, r.x1, r.y1}));
   switch (full && in_vectors(l) && lanes > 1 ? l.channels : 0) {

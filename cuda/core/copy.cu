@@ -8,41 +8,66 @@
 namespace vf::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+// Copies `bytes` bytes of each row, 16 at a time if `wide` is true.
+template <bool wide>
+__global__ void __launch_bounds__(256)
+    copy_rows_kernel(uint8_t* dst, ptrdiff_t dst_stride, const uint8_t* src, ptrdiff_t src_stride,
+                     int bytes, int height) {
+  constexpr int size = wide ? 16 : 1;
+  const int at = (blockIdx.x * 256 + threadIdx.x) * size;
+  if (at >= bytes) return;
+  for (int y = blockIdx.y; y < height; y += gridDim.y) {
+    uint8_t* to = dst + y * dst_stride + at;
+    const uint8_t* from = src + y * src_stride + at;
+    if (wide && at + size <= bytes)
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    else
+      for (int i = 0; i < min(size, bytes - at); i++) to[i] = from[i];
+  }
+}
 
-// Describes a copy of `pieces` pieces of each row, of which the last one may have fewer bytes.
+// A block of copy_planes copies kWidth vectors of kRows rows. A thread has one column of vectors.
+constexpr int kThreads = 256, kWidth = 64, kEach = 4, kApart = kThreads / kWidth,
+              kRows = kApart * kEach;
+
 struct CopyPlane {
   PlaneView view;
-  int bytes, pieces, height;
+  int bytes, height;  // bytes of a row
   int first, across;  // the plane's first block, and its blocks side by side
-  int lanes;          // threads of a row
 };
 struct CopyPlanes {
   int count;
-  bool lets_next_start;
   CopyPlane plane[kMaxPlanes];
 };
 
-// Piece is uint4, or uint8_t where rows are not aligned. A block copies parts of as many rows as it
-// has threads for.
-template <class Piece>
+// Copies planes whose rows are aligned to vectors. Few blocks with much work each are all there
+// soon, which lets the next launch start.
 __global__ void __launch_bounds__(kThreads) copy_planes(const __grid_constant__ CopyPlanes p) {
-  constexpr int kSize = int(sizeof(Piece));
-  if (p.lets_next_start) let_next_start();
+  let_next_start();
   int plane = 0;
   while (plane + 1 < p.count && int(blockIdx.x) >= p.plane[plane + 1].first) plane++;
   const CopyPlane& l = p.plane[plane];
   const int block = int(blockIdx.x) - l.first, band = block / l.across;
-  const int row = int(threadIdx.x) / l.lanes, rows = kThreads / l.lanes;
-  const int x = (block - band * l.across) * l.lanes + int(threadIdx.x) - row * l.lanes;
-  const int y = band * rows + row;
-  if (x >= l.pieces || row >= rows || y >= l.height) return;
-  const uint8_t* const from = l.view.src + y * l.view.src_stride + x * kSize;
-  uint8_t* const to = l.view.dst + y * l.view.dst_stride + x * kSize;
-  if ((x + 1) * kSize <= l.bytes)
-    *reinterpret_cast<Piece*>(to) = *reinterpret_cast<const Piece*>(from);
-  else
-    for (int b = 0; b < l.bytes - x * kSize; b++) to[b] = from[b];
+  const int x = 16 * ((block - band * l.across) * kWidth + int(threadIdx.x) % kWidth);
+  const int y = band * kRows + int(threadIdx.x) / kWidth, size = min(16, l.bytes - x);
+  if (size <= 0) return;
+  const uint8_t* const from = l.view.src + y * l.view.src_stride + x;
+  uint8_t* const to = l.view.dst + y * l.view.dst_stride + x;
+  uint4 v[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; i++)
+    if (size == 16 && y + kApart * i < l.height)
+      v[i] = *reinterpret_cast<const uint4*>(from + kApart * i * l.view.src_stride);
+#pragma unroll
+  for (int i = 0; i < kEach; i++) {
+    if (y + kApart * i >= l.height) break;
+    const ptrdiff_t source = kApart * i * l.view.src_stride,
+                    target = kApart * i * l.view.dst_stride;
+    if (size == 16)
+      *reinterpret_cast<uint4*>(to + target) = v[i];
+    else
+      for (int b = 0; b < size; b++) to[target + b] = from[source + b];
+  }
 }
 
 // T is an unsigned integer of the component's size.
@@ -58,45 +83,39 @@ __global__ void copy_channels_kernel(const uint8_t* src, ptrdiff_t src_stride, u
     if (mask >> c & 1) to[c] = from[c];
 }
 
-// Copies rows of planes.
-struct PlaneRows {
-  PlaneView view;
-  size_t bytes;
-  int rows;
-};
-Status copy_rows_of(CudaQueue& queue, const PlaneRows* planes, int count, bool lets_next_start) {
-  CopyPlanes p = {};
-  p.count = count;
-  p.lets_next_start = lets_next_start;
-  bool wide = true;
-  for (int i = 0; i < count; i++) wide = wide && is_aligned(planes[i].view, 16);
-  int blocks = 0;
-  for (int i = 0; i < count; i++) {
-    const PlaneRows& r = planes[i];
-    const int bytes = int(r.bytes), pieces = wide ? blocks_of(bytes, 16) : bytes;
-    const int lanes = std::min(round_up(pieces, 32), kThreads), across = blocks_of(pieces, lanes);
-    p.plane[i] = {r.view, bytes, pieces, r.rows, blocks, across, lanes};
-    blocks += across * blocks_of(r.rows, kThreads / lanes);
-  }
-  const auto kernel = wide ? &copy_planes<uint4> : &copy_planes<uint8_t>;
-  return launch("copy of rows", kernel, {unsigned(blocks), kThreads}, queue.cuda_stream(), p);
-}
-
 }  // namespace
 
 Status copy_rows(CudaQueue& queue, const PlaneView& view, size_t bytes, int rows) {
-  const PlaneRows plane = {view, bytes, rows};
-  return copy_rows_of(queue, &plane, 1, false);
+  const bool wide = is_aligned(view, 16);
+  const unsigned threads = unsigned((bytes + (wide ? 15 : 0)) / (wide ? 16 : 1));
+  const dim3 grid((threads + 255) / 256, unsigned(std::min(rows, 32768)));
+  const auto kernel = wide ? &copy_rows_kernel<true> : &copy_rows_kernel<false>;
+  return launch("copy of rows", kernel, {grid, 256}, queue.cuda_stream(), view.dst, view.dst_stride,
+                view.src, view.src_stride, int(bytes), rows);
+}
+
+bool can_copy_frame(const Image& src, const Image& dst) {
+  bool aligned = true;
+  for (int i = 0; i < src.layout.planes; i++)
+    aligned = aligned && is_aligned(src.data[i], src.stride[i], 16) &&
+              is_aligned(dst.data[i], dst.stride[i], 16);
+  return aligned;
 }
 
 Status copy_frame(CudaQueue& queue, const Image& src, const Image& dst) {
-  PlaneRows planes[kMaxPlanes];
-  for (int i = 0; i < src.layout.planes; i++)
-    planes[i] = {{static_cast<const uint8_t*>(src.data[i]), static_cast<uint8_t*>(dst.data[i]),
-                  src.stride[i], dst.stride[i]},
-                 row_bytes(src.layout, i),
-                 src.layout.plane[i].height};
-  return copy_rows_of(queue, planes, src.layout.planes, true);
+  CopyPlanes p = {};
+  p.count = src.layout.planes;
+  int blocks = 0;
+  for (int i = 0; i < p.count; i++) {
+    const PlaneView view = {static_cast<const uint8_t*>(src.data[i]),
+                            static_cast<uint8_t*>(dst.data[i]), src.stride[i], dst.stride[i]};
+    const int bytes = int(row_bytes(src.layout, i)), height = src.layout.plane[i].height;
+    const int across = blocks_of(bytes, 16 * kWidth);
+    p.plane[i] = {view, bytes, height, blocks, across};
+    blocks += across * blocks_of(height, kRows);
+  }
+  return launch("copy of a frame", copy_planes, {unsigned(blocks), kThreads}, queue.cuda_stream(),
+                p);
 }
 
 Status copy_channels(CudaQueue& queue, const Layout& layout, int plane, uint8_t mask,

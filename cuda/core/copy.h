@@ -9,6 +9,9 @@ namespace vf::cuda {
 // Enqueues a copy of `rows` rows of `bytes` each.
 Status copy_rows(CudaQueue& queue, const PlaneView& view, size_t bytes, int rows);
 
+// Tells whether copy_frame() takes frames of this alignment.
+bool can_copy_frame(const Image& src, const Image& dst);
+
 // Enqueues a copy of a frame, in one launch that lets the next one start at once. A kernel that
 // starts early behind it may read the source before it waits, as what wrote the source is done.
 Status copy_frame(CudaQueue& queue, const Image& src, const Image& dst);

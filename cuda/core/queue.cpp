@@ -171,8 +171,9 @@ Status CudaQueue::copy(const Image& src, const Image& dst) {
   if (src.layout != dst.layout)
     return Status::error(Code::invalid_argument, "a copy needs two images of the same layout");
   const bool to_device = dst.memory == Memory::device, from_device = src.memory == Memory::device;
-  if (to_device && from_device) return copy_frame(*this, src, dst);
-  const cudaMemcpyKind kind = from_device ? cudaMemcpyDeviceToHost
+  if (to_device && from_device && can_copy_frame(src, dst)) return copy_frame(*this, src, dst);
+  const cudaMemcpyKind kind = from_device
+                                  ? to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost
                               : to_device ? cudaMemcpyHostToDevice
                                           : cudaMemcpyHostToHost;
   for (int i = 0; i < src.layout.planes; i++)

@@ -81,7 +81,7 @@ constexpr Config kConfigs[] = {
     {"f32", 15, 4, 2, "OnWords", 0, 32, 8, 1, 4, 288},
     {"f32", 17, 4, 2, "OnWords", 0, 32, 8, 1, 2},
     {"f32", 19, 4, 2, "OnWords", 0, 32, 8, 1, 2},
-    {"rgba8", 11, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
+    {"rgba8", 11, 4, 2, "WithHalf", 7, 32, 8, 2, 2},
     {"rgba8", 13, 4, 2, "OnInteger", 0, 32, 4, 3, 2},
     {"rgba8", 15, 4, 2, "WithHalf", 2, 32, 8, 1, 4},
     {"rgba8", 17, 4, 2, "OnInteger", 0, 32, 8, 1, 2},

@@ -313,25 +313,27 @@ __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
 }
 
 // Filters `rows` rows from row y0 - 1 on. Both `rows` and y0 are even. The lane begins at sample x.
-// Calls `begin` with a turn before it works, and `write` with the turn and the values of its rows.
-template <int kBytes, class S, class Begin, class Write>
+// Calls `make_tables` behind the first loads, `begin` with a turn before it works, and `write` with
+// the turn and the values of its rows.
+template <int kBytes, class S, class Make, class Begin, class Write>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
                                              int c0, int x, int y0, int rows, uint32_t offset,
-                                             Begin&& begin, Write&& write) {
+                                             Make&& make_tables, Begin&& begin, Write&& write) {
   // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
   Above<S> above;
-  Rows<S> next;
-  read_rows(d, c0, x, y0 - 4, &next);
-#pragma unroll 1
-  for (int y = y0 - 4; y < y0; y += 2) {
-    const Rows<S> now = next;
-    read_rows(d, c0, x, y + 2, &next);
-    Window<S> window;
-    add_rows(now, factors, &above, &window);
+  Rows<S> first[2], next;
 #pragma unroll
-    for (int i = 0; i < S::kGroups; i++) above.t[2][i] = now.t[1][i];
+  for (int k = 0; k < 2; k++) read_rows(d, c0, x, y0 - 4 + 2 * k, &first[k]);
+  read_rows(d, c0, x, y0, &next);
+  make_tables();
+#pragma unroll
+  for (const Rows<S>& rows : first) {
+    Window<S> window;
+    add_rows(rows, factors, &above, &window);
+#pragma unroll
+    for (int i = 0; i < S::kGroups; i++) above.t[2][i] = rows.t[1][i];
   }
   const int end = last_turn(y0, rows, d.to[c0].height);
 #pragma unroll 2
@@ -550,20 +552,20 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
 }
 
 // Filters strip number `strip` from component c0 on with one warp.
-template <int kBytes, class S>
+template <int kBytes, class S, class Make>
 __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
-                                       int strip, int strips_x, int rows) {
+                                       int strip, int strips_x, int rows, Make&& make_tables) {
   const int lane = threadIdx.x & 31;
   const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSpan;
   const int y = strip / strips_x * rows;
-  if (y > d.height[c0]) return;
+  if (y > d.height[c0]) return make_tables();
   const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
   const int width = d.to[c0].width, height = d.to[c0].height;
   const bool wide = d.wide[c0] && x + S::kSpan <= width;
   uint2 pixels[2] = {};  // of the frame, for RGB
   const auto is_inside = [&](int row) { return own && row >= 0 && row < height; };
   filter_strip<kBytes, S>(
-      d, factors, c0, x, y, rows, S::kComponents == 3 ? 0 : rounding_offset(d.depth),
+      d, factors, c0, x, y, rows, S::kComponents == 3 ? 0 : rounding_offset(d.depth), make_tables,
       [&](int turn) {
         if constexpr (S::kComponents == 3)
 #pragma unroll
@@ -600,23 +602,24 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
     }
     block -= kDenoiseLearners;
   }
-  for (int i = threadIdx.x; i < d.colors * kLevels; i += kThreads) {
-    const int c = i / kLevels;
-    factors[c][i % kLevels] = weight_factor(d.model->noise[c], d.settings, c, i % kLevels);
-  }
   wait_for_previous();
-  __syncthreads();
+  const auto make_tables = [&] {
+    static_assert(3 * kLevels <= kThreads);
+    const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
+    if (c < d.colors) factors[c][level] = weight_factor(d.model->noise[c], d.settings, c, level);
+    __syncthreads();
+  };
   const int warp = threadIdx.x >> 5;
   if constexpr (std::is_same<S, Frame>::value) {
     if (block < d.chroma_blocks)
       filter<kBytes, ChromaPairs>(d, factors + 1, 1, block * kOutputWarps + warp, d.chroma_strips_x,
-                                  d.chroma_strip);
+                                  d.chroma_strip, make_tables);
     else
       filter<kBytes, Luma>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
-                           d.strips_x, d.strip);
+                           d.strips_x, d.strip, make_tables);
   } else {
     filter<kBytes, S>(d, factors + d.component, d.component, block * kOutputWarps + warp,
-                      d.strips_x, d.strip);
+                      d.strips_x, d.strip, make_tables);
   }
 }
 

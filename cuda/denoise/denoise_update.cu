@@ -297,19 +297,23 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
   }
 }
 
-// Each thread has a block of the ring round the tile: first come the rows above and below it, then
-// the columns at its sides.
-constexpr int kRingRows = 2 * (kTileX + 2), kRing = kRingRows + 2 * kTileY;
-static_assert(kRing <= kThreads, "a block of the ring per thread");
+// Each of kRing threads has a block of the ring round the tile: first come the rows above and below
+// it, then the columns at its sides. The first warps have none. They count luma, and four
+// schedulers, which take the warps in turn, so have about the same work.
+constexpr uint32_t kRingFirst = 64, kRingRows = 2 * (kTileX + 2), kRing = kRingRows + 2 * kTileY;
+static_assert(kRingFirst + kRing <= kThreads, "a block of the ring per thread");
 struct Ring {
+  bool is_there;    // Otherwise the block is any one in the frame.
   int column, row;  // in the tile
   int x, y;         // the block, or the nearest one in the frame
 };
 __device__ __forceinline__ Ring ring_of(const Denoise& d, int bx0, int by0) {
-  const int beside = int(threadIdx.x) - kRingRows;
+  const uint32_t i = threadIdx.x - kRingFirst;
+  const int beside = int(i - kRingRows);
   Ring r;
-  r.row = beside >= 0 ? beside >> 1 : threadIdx.x < kRingRows / 2 ? -1 : kTileY;
-  r.column = beside >= 0 ? (beside & 1 ? kTileX : -1) : int(threadIdx.x % (kTileX + 2)) - 1;
+  r.is_there = i < kRing;
+  r.row = beside >= 0 ? beside >> 1 : i < kRingRows / 2 ? -1 : kTileY;
+  r.column = beside >= 0 ? (beside & 1 ? kTileX : -1) : int(i % (kTileX + 2)) - 1;
   r.x = min(max(bx0 + r.column, 0), d.blocks_x - 1);
   r.y = min(max(by0 + r.row, 0), d.blocks_y - 1);
   return r;
@@ -332,6 +336,12 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
+  wait_for_previous();
+  // Lanes behind the frame read its last pieces.
+  const int piece_x = min(bx, (d.blocks_x - 1) & ~1), piece_y = min(by, (d.blocks_y - 1) & ~1);
+  const DenoisePiece piece = piece_at(d, piece_x, piece_y);
+  const DenoisePiece ring_piece = piece_at(d, ring.x, ring.y);
+  // The tables are made while the pieces are on their way.
   if (threadIdx.x < colors * kLevels) {
     const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
     reinterpret_cast<float*>(&factors[level])[c] =
@@ -341,12 +351,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     taps[eighths] = packed(taps_of(eighths));
   }
   __syncthreads();
-  wait_for_previous();
   const bool counts = job_of(d).histograms != nullptr;
-  // Lanes behind the frame read its last pieces.
-  const int piece_x = min(bx, (d.blocks_x - 1) & ~1), piece_y = min(by, (d.blocks_y - 1) & ~1);
-  const DenoisePiece piece = piece_at(d, piece_x, piece_y);
-  const DenoisePiece ring_piece = piece_at(d, ring.x, ring.y);
 
   // Squares the sums of a block and multiplies them by w.
   const auto squares_of = [&](const Sums& s, float w, float(&square)[3]) {
@@ -359,7 +364,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     if (colors == 3) v.y = motion_of_chroma(square[1], factor.y, square[2], factor.z);
     return v;
   };
-  if (threadIdx.x < kRing) {
+  if (ring.is_there) {
     Blocks<kX, kY> ring_t[1];
     uint32_t ring_p[1];
     read_moved(d, ring_piece, ring.x, ring.y, taps, ring_t, ring_p);

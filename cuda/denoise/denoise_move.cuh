@@ -148,6 +148,16 @@ __device__ __forceinline__ void read_moved(const Denoise& d, const DenoisePiece&
     }
     return;
   }
+  // These loads come first, so that no lane waits for them in the end.
+  uint16_t blocks[kSide][kSide];
+#pragma unroll
+  for (int r = 0; r < kSide; r++)
+#pragma unroll
+    for (int k = 0; k < kSide; k++) {
+      const int column = min(max(bx + k + blocks_of_vector(piece.x), 0), d.blocks_x - 1);
+      const int row = min(max(by + r + blocks_of_vector(piece.y), 0), d.blocks_y - 1);
+      blocks[r][k] = state_at<const uint16_t>(from.p, d.pitch_p, column, row);
+    }
   move_samples<2 * kSide, 2 * kSide>(
       from.color[0], d.pitch[0], d.width[0], d.height[0], 2 * bx, 2 * by, piece.x, piece.y, top,
       taps, [&](int row, const int(&v)[2 * kSide]) {
@@ -171,16 +181,11 @@ __device__ __forceinline__ void read_moved(const Denoise& d, const DenoisePiece&
                                                  words[k] = pair_of(v[2 * k], v[2 * k + 1]);
                                            });
   }
-  const int dx = blocks_of_vector(piece.x), dy = blocks_of_vector(piece.y);
 #pragma unroll
   for (int r = 0; r < kSide; r++) {
-    const int row = min(max(by + r + dy, 0), d.blocks_y - 1);
     int moved[2] = {};
 #pragma unroll
-    for (int k = 0; k < kSide; k++) {
-      const int column = min(max(bx + k + dx, 0), d.blocks_x - 1);
-      moved[k] = moved_block(state_at<const uint16_t>(from.p, d.pitch_p, column, row), more_p);
-    }
+    for (int k = 0; k < kSide; k++) moved[k] = moved_block(blocks[r][k], more_p);
     p[r] = pair_of(moved[0], moved[1]);
   }
 }

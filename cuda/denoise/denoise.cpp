@@ -9,8 +9,8 @@
 // Frames whose chroma is not of half the size need a launch of denoise_output per component, except
 // for RGB. The first frame's state is made by denoise_update alone, and its model by two other
 // launches. Each launch may start before the previous one is done, and waits before it needs its
-// results. By then denoise_motion has compared the frame with the state, denoise_update has read
-// the frame, and denoise_output has made its tables.
+// results. By then denoise_motion has compared the frame with the state, and denoise_update has
+// loaded the frame.
 //
 // With later frames (look-ahead), denoise_update makes a state of the last of them. The launches up
 // to denoise_update add the others to it, back to this frame. The first of these launches also add

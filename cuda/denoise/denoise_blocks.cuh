@@ -111,63 +111,94 @@ __device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Bl
     }
 }
 
-// Reads kCount samples, 2 or 4, into words with a pair of 16-bit samples each.
+// Reads kCount samples, 2 or 4, as they are in memory.
 template <int kBytes, int kCount>
-__device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at,
-                                             uint32_t (&v)[kCount / 2]) {
-  if constexpr (kBytes == 1) {
-    uint32_t bytes;
-    if constexpr (kCount == 4)
-      bytes = *reinterpret_cast<const uint32_t*>(at);
-    else
-      bytes = *reinterpret_cast<const uint16_t*>(at);
-    v[0] = __byte_perm(bytes, 0, 0x1404);
-    if constexpr (kCount == 4) v[1] = __byte_perm(bytes, 0, 0x3424);
+__device__ __forceinline__ void load_samples(const uint8_t* at, uint32_t (&stored)[kBytes]) {
+  if constexpr (kBytes * kCount == 8) {
+    const uint2 words = *reinterpret_cast<const uint2*>(at);
+    stored[0] = words.x;
+    stored[1] = words.y;
+  } else if constexpr (kBytes * kCount == 4) {
+    stored[0] = *reinterpret_cast<const uint32_t*>(at);
   } else {
-    if constexpr (kCount == 4) {
-      const uint2 words = *reinterpret_cast<const uint2*>(at);
-      v[0] = words.x;
-      v[1] = words.y;
-    } else {
-      v[0] = *reinterpret_cast<const uint32_t*>(at);
-    }
-    const uint32_t mask = 0x10001u * ((1u << d.depth) - 1);
-#pragma unroll
-    for (uint32_t& word : v) word = (word >> d.shift & mask) << (16 - d.depth);
+    stored[0] = *reinterpret_cast<const uint16_t*>(at);
   }
+}
+// Makes two 16-bit samples of two words as they are in memory.
+__device__ __forceinline__ uint32_t unpacked(const Denoise& d, uint32_t stored) {
+  return (stored >> d.shift & (0x10001u * ((1u << d.depth) - 1))) << (16 - d.depth);
+}
+// Makes words with a pair of 16-bit samples each.
+template <int kBytes, int kCount>
+__device__ __forceinline__ void unpack_samples(const Denoise& d, const uint32_t (&stored)[kBytes],
+                                               uint32_t (&v)[kCount / 2]) {
+  if constexpr (kBytes == 1) {
+    v[0] = __byte_perm(stored[0], 0, 0x1404);
+    if constexpr (kCount == 4) v[1] = __byte_perm(stored[0], 0, 0x3424);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; i++) v[i] = unpacked(d, stored[i]);
+  }
+}
+
+// Holds blocks side by side as they are in memory, so that no lane waits for them before it needs
+// them. Pairs of U and V are in `u`.
+template <int kBytes>
+struct Stored {
+  uint32_t y[2][kBytes], u[kBytes], v[kBytes];
+};
+__device__ __forceinline__ bool is_swapped(const Denoise& d) {
+  return job_of(d).from[1].data > job_of(d).from[2].data;
 }
 
 // Reads Y, and UV or VU, or U and V, of kBlocks blocks inside the frame. Rows must be aligned to
 // what kBlocks blocks take.
-template <int kBytes, DenoiseFast kFast, int kBlocks>
-__device__ __forceinline__ void read_inside(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
+template <DenoiseFast kFast, int kBlocks, int kBytes>
+__device__ __forceinline__ void load_inside(const Denoise& d, int bx, int by, Stored<kBytes>& to) {
   const uint8_t* y = job_of(d).from[0].data + 2ll * by * job_of(d).from[0].stride + 2 * bx * kBytes;
-  uint32_t v[2][kBlocks];
 #pragma unroll
-  for (int r = 0; r < 2; r++) {
-    read_samples<kBytes, 2 * kBlocks>(d, y + r * job_of(d).from[0].stride, v[r]);
-#pragma unroll
-    for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[r][k];
-  }
+  for (int r = 0; r < 2; r++)
+    load_samples<kBytes, 2 * kBlocks>(y + r * job_of(d).from[0].stride, to.y[r]);
   if constexpr (kFast == DenoiseFast::pairs) {
-    const bool swapped = job_of(d).from[1].data > job_of(d).from[2].data;
-    const uint8_t* uv = (swapped ? job_of(d).from[2].data : job_of(d).from[1].data) +
+    const uint8_t* uv = (is_swapped(d) ? job_of(d).from[2].data : job_of(d).from[1].data) +
                         (long long)by * job_of(d).from[1].stride + 2 * bx * kBytes;
-    read_samples<kBytes, 2 * kBlocks>(d, uv, v[0]);
-    out.chroma[0][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x7632 : 0x5410);
-    out.chroma[1][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x5410 : 0x7632);
+    load_samples<kBytes, 2 * kBlocks>(uv, to.u);
   } else {
 #pragma unroll
     for (int c = 0; c < 2; c++) {
       const uint8_t* at =
           job_of(d).from[1 + c].data + (long long)by * job_of(d).from[1 + c].stride + bx * kBytes;
-      if constexpr (kBlocks == 2) {
-        uint32_t pair[1];
-        read_samples<kBytes, 2>(d, at, pair);
-        out.chroma[c][0][0] = pair[0];
-      } else {
-        out.chroma[c][0][0] = uint32_t(sample_at<kBytes>(d, 1 + c, bx, by));
-      }
+      uint32_t(&words)[kBytes] = c ? to.v : to.u;
+      if constexpr (kBlocks == 2)
+        load_samples<kBytes, 2>(at, words);
+      else if constexpr (kBytes == 2)
+        words[0] = *reinterpret_cast<const uint16_t*>(at);
+      else
+        words[0] = *at;
+    }
+  }
+}
+template <DenoiseFast kFast, int kBlocks, int kBytes>
+__device__ __forceinline__ void unpack(const Denoise& d, const Stored<kBytes>& from,
+                                       Blocks<1, 1>& out) {
+  uint32_t v[kBlocks];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    unpack_samples<kBytes, 2 * kBlocks>(d, from.y[r], v);
+#pragma unroll
+    for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[k];
+  }
+  if constexpr (kFast == DenoiseFast::pairs) {
+    const bool swapped = is_swapped(d);
+    unpack_samples<kBytes, 2 * kBlocks>(d, from.u, v);
+    out.chroma[0][0][0] = __byte_perm(v[0], v[kBlocks - 1], swapped ? 0x7632 : 0x5410);
+    out.chroma[1][0][0] = __byte_perm(v[0], v[kBlocks - 1], swapped ? 0x5410 : 0x7632);
+  } else {
+    uint32_t pair[1];
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+      unpack_samples<kBytes, 2>(d, c ? from.v : from.u, pair);
+      out.chroma[c][0][0] = pair[0];
     }
   }
 }

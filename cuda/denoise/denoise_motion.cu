@@ -35,37 +35,50 @@ __device__ __forceinline__ Means means_of(const uint32_t (&upper)[kEach],
   return m;
 }
 
+// Holds luma of a lane's row of blocks as it is in memory: two rows of eight samples.
+template <int kBytes>
+struct Luma {
+  uint32_t v[2][2 * kBytes];
+};
+template <int kBytes>
+__device__ __forceinline__ void load_luma(const Denoise& d, int bx, int by, Luma<kBytes>* to) {
+  const DenoiseView& y = job_of(d).from[0];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const uint8_t* at =
+        y.data + (long long)min(2 * by + r, y.height - 2 + r) * y.stride + 2 * bx * kBytes;
+    if constexpr (kBytes == 1) {
+      const uint2 v = *reinterpret_cast<const uint2*>(at);
+      to->v[r][0] = v.x, to->v[r][1] = v.y;
+    } else {
+      const uint4 v = *reinterpret_cast<const uint4*>(at);
+      to->v[r][0] = v.x, to->v[r][1] = v.y, to->v[r][2] = v.z, to->v[r][3] = v.w;
+    }
+  }
+}
+template <int kBytes>
+__device__ __forceinline__ Means means_of(const Denoise& d, const Luma<kBytes>& luma) {
+  if constexpr (kBytes == 1) {
+    // 256 times the sum of codes in 1/8 code is twice the sum.
+    static_assert(256 >> 7 == 2);
+    const auto mean = [&](int word, uint32_t twice) {
+      return int(__dp4a(luma.v[0][word], twice, __dp4a(luma.v[1][word], twice, 0u)));
+    };
+    return {mean(0, 0x0202), mean(0, 0x02020000), mean(1, 0x0202), mean(1, 0x02020000)};
+  } else {
+    uint32_t rows[2][kEach];
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+#pragma unroll
+      for (int k = 0; k < kEach; k++) rows[r][k] = unpacked(d, luma.v[r][k]);
+    return means_of(rows[0], rows[1]);
+  }
+}
+
 // Returns the means of a lane's blocks of the frame. `inside` is true if the frame has whole blocks
 // and all columns of the tile. The caller does not count rows outside.
 template <int kBytes, bool kRgb>
 __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by, bool inside) {
-  if constexpr (!kRgb) {
-    if (inside) {
-      const DenoiseView& y = job_of(d).from[0];
-      const uint8_t* at =
-          y.data + (long long)min(2 * by, y.height - 2) * y.stride + 2 * bx * kBytes;
-      if constexpr (kBytes == 1) {
-        const uint2 upper = *reinterpret_cast<const uint2*>(at);
-        const uint2 lower = *reinterpret_cast<const uint2*>(at + y.stride);
-        // 256 times the sum of codes in 1/8 code is twice the sum.
-        static_assert(256 >> 7 == 2);
-        const auto mean = [](uint32_t up, uint32_t low, uint32_t twice) {
-          return int(__dp4a(up, twice, __dp4a(low, twice, 0u)));
-        };
-        return {mean(upper.x, lower.x, 0x0202), mean(upper.x, lower.x, 0x02020000),
-                mean(upper.y, lower.y, 0x0202), mean(upper.y, lower.y, 0x02020000)};
-      } else {
-        uint32_t upper[2][2], lower[2][2];
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-          read_samples<kBytes, 4>(d, at + 8 * i, upper[i]);
-          read_samples<kBytes, 4>(d, at + y.stride + 8 * i, lower[i]);
-        }
-        return means_of({upper[0][0], upper[0][1], upper[1][0], upper[1][1]},
-                        {lower[0][0], lower[0][1], lower[1][0], lower[1][1]});
-      }
-    }
-  }
   Means m;
   if constexpr (kRgb && kBytes == 1) {
     if (inside) {
@@ -136,21 +149,32 @@ __global__ __launch_bounds__(kMotionThreads,
   // The patches are compared before the field is there: the kernels that find it have waited for
   // the frame and for the state before they let the next one start.
   const bool inside = (kRgb ? job_of(d).packed : job_of(d).whole) && bx0 + kTile <= d.blocks_x;
-  Means x[kRows], t[kRows];
+  // All loads are on their way before the first result is used.
+  Luma<kBytes> luma[kRows];
+  uint4 state[kRows][2];
   uint2 p[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    const auto row = [&](int y) {
-      return state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, y);
-    };
-    const uint4 first = row(2 * (by + r)), second = row(2 * (by + r) + 1);
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+      state[r][j] =
+          state_at<const uint4>(job_of(d).previous.color[0], d.pitch[0], 2 * bx, 2 * (by + r) + j);
     p[r] = state_at<const uint2>(job_of(d).previous.p, d.pitch_p, bx, by + r);
-    x[r] = means_of_frame<kBytes, kRgb>(d, bx, by + r, inside);
-    t[r] = means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
   }
+  if (!kRgb && inside)
+#pragma unroll
+    for (int r = 0; r < kRows; r++) load_luma(d, bx, by + r, &luma[r]);
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
   __syncthreads();
+  Means x[kRows], t[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    x[r] = !kRgb && inside ? means_of(d, luma[r])
+                           : means_of_frame<kBytes, kRgb>(d, bx, by + r, inside);
+    const uint4 &upper = state[r][0], &lower = state[r][1];
+    t[r] = means_of({upper.x, upper.y, upper.z, upper.w}, {lower.x, lower.y, lower.z, lower.w});
+  }
   Sums sums = {};
 #pragma unroll
   for (int r = 0; r < kRows; r++)

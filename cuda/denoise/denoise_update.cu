@@ -75,12 +75,13 @@ template <int kX, int kY>
 constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 
 // Holds all that a thread reads.
-template <int kX, int kY>
+template <int kBytes, int kX, int kY>
 struct Input {
   Blocks<kX, kY> x[kRows], t[kRows];  // a piece
   uint32_t p[kRows];
   // This is a block of the ring round the thread block's tile, or the nearest one in the frame.
   Blocks<kX, kY> ring_x;
+  Stored<kBytes> stored[kRows], stored_ring;
 };
 
 // Tells whether all columns of the thread block's tile are in the frame.
@@ -88,33 +89,83 @@ __device__ __forceinline__ bool is_inside(const Denoise& d, int bx) {
   return (bx & ~(kTileX - 1)) + kTileX <= d.blocks_x;
 }
 
-// Reads the frame. A block outside becomes the nearest one inside. The block of the ring lies
-// inside.
-template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
-__device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int ring_x, int ring_y,
-                                           Input<kX, kY>& in) {
-  if constexpr (kFast != DenoiseFast::no) {
-    if (is_inside(d, bx)) {
-      read_inside<kBytes, kFast, 1>(d, ring_x, ring_y, in.ring_x);
+// Each of kRing threads has a block of the ring round the tile: first come the rows above and below
+// it, then the columns at its sides. The first two warps have none, because they count luma. So the
+// four schedulers of a multiprocessor, which take a block's warps in turn, have about the same work.
+constexpr uint32_t kRingFirst = 64, kRingRows = 2 * (kTileX + 2), kRing = kRingRows + 2 * kTileY;
+static_assert(kRingFirst + kRing <= kThreads, "a block of the ring per thread");
+struct Ring {
+  bool is_there;    // Otherwise the block is any one in the frame.
+  int column, row;  // in the tile
+  int x, y;         // the block, or the nearest one in the frame
+};
+__device__ __forceinline__ Ring ring_of(const Denoise& d, int bx0, int by0) {
+  const uint32_t i = threadIdx.x - kRingFirst;
+  const int beside = int(i - kRingRows);
+  Ring r;
+  r.is_there = i < kRing;
+  r.row = beside >= 0 ? beside >> 1 : i < kRingRows / 2 ? -1 : kTileY;
+  r.column = beside >= 0 ? (beside & 1 ? kTileX : -1) : int(i % (kTileX + 2)) - 1;
+  r.x = min(max(bx0 + r.column, 0), d.blocks_x - 1);
+  r.y = min(max(by0 + r.row, 0), d.blocks_y - 1);
+  return r;
+}
+
+// Reads the piece from the frame. A block outside becomes the nearest one inside.
+template <bool kRgb, int kBytes, int kX, int kY>
+__device__ __forceinline__ void read_piece(const Denoise& d, int bx, int by,
+                                           Input<kBytes, kX, kY>& in) {
 #pragma unroll
-      for (int r = 0; r < kRows; r++)
-        read_inside<kBytes, kFast, 2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
-      return;
-    }
+  for (int r = 0; r < kRows; r++) {
+    read_block<kBytes, kX, kY, kRgb>(d, bx, by + r, 0, in.x[r]);
+    read_block<kBytes, kX, kY, kRgb>(d, bx + 1, by + r, 1, in.x[r]);
+  }
+}
+
+// Begins to read the frame. Where the fast kernels need not look for its edges, they only load. The
+// block of the ring lies inside.
+template <bool kRgb, DenoiseFast kFast, int kBytes, int kX, int kY>
+__device__ __forceinline__ void begin_frame(const Denoise& d, int bx, int by, const Ring& ring,
+                                            Input<kBytes, kX, kY>& in) {
+  if constexpr (kFast != DenoiseFast::no) {
+    if (!is_inside(d, bx)) return;
+    load_inside<kFast, 1>(d, ring.x, ring.y, in.stored_ring);
+#pragma unroll
+    for (int r = 0; r < kRows; r++)
+      load_inside<kFast, 2>(d, bx, min(by + r, d.blocks_y - 1), in.stored[r]);
+    return;
   }
   if constexpr (kRgb && kBytes == 1) {
     if (job_of(d).packed && is_inside(d, bx)) {
-      read_packed<1>(d, ring_x, ring_y, in.ring_x);
+      read_packed<1>(d, ring.x, ring.y, in.ring_x);
 #pragma unroll
       for (int r = 0; r < kRows; r++) read_packed<2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
       return;
     }
   }
-  read_block<kBytes, kX, kY, kRgb>(d, ring_x, ring_y, 0, in.ring_x);
+  read_block<kBytes, kX, kY, kRgb>(d, ring.x, ring.y, 0, in.ring_x);
+  read_piece<kRgb>(d, bx, by, in);
+}
+// Makes the block of the ring, and the piece, of what the fast kernels have loaded.
+template <DenoiseFast kFast, int kBytes, int kX, int kY>
+__device__ __forceinline__ void end_ring(const Denoise& d, int bx, const Ring& ring,
+                                         Input<kBytes, kX, kY>& in) {
+  if constexpr (kFast != DenoiseFast::no) {
+    if (is_inside(d, bx))
+      unpack<kFast, 1>(d, in.stored_ring, in.ring_x);
+    else
+      read_block<kBytes, kX, kY, false>(d, ring.x, ring.y, 0, in.ring_x);
+  }
+}
+template <DenoiseFast kFast, int kBytes, int kX, int kY>
+__device__ __forceinline__ void end_piece(const Denoise& d, int bx, int by,
+                                          Input<kBytes, kX, kY>& in) {
+  if constexpr (kFast != DenoiseFast::no) {
+    if (is_inside(d, bx))
 #pragma unroll
-  for (int r = 0; r < kRows; r++) {
-    read_block<kBytes, kX, kY, kRgb>(d, bx, by + r, 0, in.x[r]);
-    read_block<kBytes, kX, kY, kRgb>(d, bx + 1, by + r, 1, in.x[r]);
+      for (int r = 0; r < kRows; r++) unpack<kFast, 2>(d, in.stored[r], in.x[r]);
+    else
+      read_piece<false>(d, bx, by, in);
   }
 }
 
@@ -297,35 +348,13 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
   }
 }
 
-// Each of kRing threads has a block of the ring round the tile: first come the rows above and below
-// it, then the columns at its sides. The first warps have none. They count luma, and four
-// schedulers, which take the warps in turn, so have about the same work.
-constexpr uint32_t kRingFirst = 64, kRingRows = 2 * (kTileX + 2), kRing = kRingRows + 2 * kTileY;
-static_assert(kRingFirst + kRing <= kThreads, "a block of the ring per thread");
-struct Ring {
-  bool is_there;    // Otherwise the block is any one in the frame.
-  int column, row;  // in the tile
-  int x, y;         // the block, or the nearest one in the frame
-};
-__device__ __forceinline__ Ring ring_of(const Denoise& d, int bx0, int by0) {
-  const uint32_t i = threadIdx.x - kRingFirst;
-  const int beside = int(i - kRingRows);
-  Ring r;
-  r.is_there = i < kRing;
-  r.row = beside >= 0 ? beside >> 1 : i < kRingRows / 2 ? -1 : kTileY;
-  r.column = beside >= 0 ? (beside & 1 ? kTileX : -1) : int(i % (kTileX + 2)) - 1;
-  r.x = min(max(bx0 + r.column, 0), d.blocks_x - 1);
-  r.y = min(max(by0 + r.row, 0), d.blocks_y - 1);
-  return r;
-}
-
 // Reads the state of what `in` holds of a frame, tests it for motion, and adds up the statistics of
 // the tile's cells. Returns the gains of the lane's blocks.
-template <int kX, int kY>
+template <DenoiseFast kFast, int kBytes, int kX, int kY>
 __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, const Ring& ring,
-                                          Input<kX, kY>& in,
+                                          Input<kBytes, kX, kY>& in,
                                           uint32_t (&sums)[kSums<kX, kY>][kParts][kCells],
-                                          int (&gain)[kRows][2]) {
+                                          Noise* noise, int (&gain)[kRows][2]) {
   constexpr int colors = 1 + Chroma<kX, kY>::colors;
   VF_SHARED_ALIGNED(16, float2[kTileY + 2][kTileX + 4], tests);
   VF_SHARED(float4[kLevels], factors);
@@ -350,6 +379,12 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     const int eighths = int(threadIdx.x) - (kThreads - kEighths);
     taps[eighths] = packed(taps_of(eighths));
   }
+  constexpr int kWords = colors * int(sizeof(Noise) / sizeof(uint32_t));
+  const uint32_t word = threadIdx.x - kThreads / 2;  // other warps take these
+  static_assert(kWords <= kThreads / 2);
+  if (word < kWords)
+    reinterpret_cast<uint32_t*>(noise)[word] =
+        reinterpret_cast<const uint32_t*>(d.model->noise)[word];
   __syncthreads();
   const bool counts = job_of(d).histograms != nullptr;
 
@@ -368,11 +403,13 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     Blocks<kX, kY> ring_t[1];
     uint32_t ring_p[1];
     read_moved(d, ring_piece, ring.x, ring.y, taps, ring_t, ring_p);
+    end_ring<kFast>(d, bx, ring, in);
     float square[3];
     squares_of(differences(in.ring_x, ring_t[0], 0), remaining(p_of(ring_p[0])), square);
     tests[ring.row + 1][ring.column + 1] = test(square, luma_level(ring_p[0] & 0xffff));
   }
   read_moved(d, piece, piece_x, piece_y, taps, in.t, in.p);
+  end_piece<kFast>(d, bx, by, in);
   // A block at the frame's edge also stands for those behind it. These have no test of their own.
   const bool at_edge = bx0 + kTileX > d.blocks_x || by0 + kTileY > d.blocks_y;
   const auto keep_test = [&](int r, int k, const float2& v) {
@@ -493,28 +530,24 @@ __global__ __launch_bounds__(kThreads,
   // frame, so it waits at once.
   const bool is_first = job_of(d).previous.p == nullptr;
   if (is_first) wait_for_previous();
-  Input<kX, kY> in;
-  read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring.x, ring.y, in);
+  Input<kBytes, kX, kY> in;
+  begin_frame<kRgb, kFast>(d, bx, by, ring, in);
   const bool counts = job_of(d).histograms != nullptr;
   uint32_t before = 0;
   if (counts) {
     const uint32_t* cell = cell_at(d, bx0, by0, int(threadIdx.x));
     if (cell) before = *cell;
-    constexpr int kWords = colors * int(sizeof(Noise) / sizeof(uint32_t));
-    static_assert(kWords <= kThreads);
-    if (threadIdx.x < kWords)
-      reinterpret_cast<uint32_t*>(noise)[threadIdx.x] =
-          reinterpret_cast<const uint32_t*>(d.model->noise)[threadIdx.x];
   }
   int gain[kRows][2];
   if (is_first) {
+    end_piece<kFast>(d, bx, by, in);
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       in.t[r] = in.x[r];
       gain[r][0] = gain[r][1] = kOne;
     }
   } else {
-    test_tile(d, bx0, by0, ring, in, sums, gain);
+    test_tile<kFast>(d, bx0, by0, ring, in, sums, noise, gain);
   }
 #pragma unroll
   for (int r = 0; r < kRows; r++)

@@ -365,7 +365,8 @@ __device__ __forceinline__ void prefetch_picture(const MotionRead& r, int y0) {
     prefetch(row + x);
 }
 
-__global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant__ MotionRead r) {
+__global__ __launch_bounds__(kMotionReadThreads,
+                             5) void read(const __grid_constant__ MotionRead r) {
   constexpr int kDown = kMotionReadY / kGroup;  // rows of threads
   const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
   const int above = int(blockIdx.y) * kDown - kMotionReadAbove;

@@ -105,15 +105,15 @@ class CudaMotion final : public MotionPlan {
     r.width = params_.width;
     r.height = params_.height;
     r.levels = levels_;
-    return launch(
-        "motion_read", motion_read(),
-        {dim3(unsigned(blocks_of(levels_.width[0], kMotionReadX)),
-              unsigned(blocks_of(
-                  levels_.height[0] + kMotionReadGroup * (kMotionReadAbove + kMotionReadBelow),
-                  kMotionReadY)),
-              unsigned(count)),
-         dim3(kMotionReadThreads), 0, early()},
-        cuda_.cuda_stream(), r);
+    const dim3 grid(unsigned(blocks_of(levels_.width[0], kMotionReadX)),
+                    unsigned(blocks_of(levels_.height[0] +
+                                           kMotionReadGroup * (kMotionReadAbove + kMotionReadBelow),
+                                       kMotionReadY)),
+                    unsigned(count));
+    // Most blocks of large pictures start when nothing is left to wait for.
+    r.prefetches = (long long)grid.x * grid.y * grid.z <= 5LL * cuda_.device().processors;
+    return launch("motion_read", motion_read(), {grid, dim3(kMotionReadThreads), 0, early()},
+                  cuda_.cuda_stream(), r);
   }
 
   Status enqueue_find(const MotionPair* pairs, int count, const MotionParts& parts) override {

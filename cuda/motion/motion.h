@@ -31,6 +31,7 @@ struct MotionRead {
   long long pyramid = 0;  // bytes
   int width = 0, height = 0;
   MotionLevels levels;
+  bool prefetches = false;  // Thread blocks bring what they read of planes to L2 while they wait.
 };
 
 // A thread block makes a tile of the finest level and what belongs to it of the others. The grid

@@ -351,29 +351,26 @@ __device__ __forceinline__ void make_levels(const MotionRead& r, int column, int
   for (int k = first; k <= last; k++) coarsest.write(r, pyramid, k);
 }
 
-// Brings what the thread block reads, from row y0 on, to L2 while the kernel waits.
-__device__ __forceinline__ void prefetch_picture(const MotionRead& r, int y0) {
-  constexpr int kHigh = 2 * kMotionReadY, kLine = 128;  // rows, and bytes of a line of the cache
+// Brings what the thread block reads of a plane, from row y0 on, to L2. A thread takes 128 bytes.
+__device__ __forceinline__ void prefetch_plane(const MotionRead& r, int y0) {
+  constexpr int kHigh = 2 * kMotionReadY, kLine = 2 * kMotionReadX;
+  static_assert(kLine == 128 && kMotionReadThreads == 2 * kHigh);
   const MotionPicture& p = r.from[blockIdx.z];
-  const int pixel = p.step * (p.type == Type::u8 ? 1 : 2), width = r.width * pixel;
+  const int bytes = p.type == Type::u8 ? 1 : 2, line = int(threadIdx.x) / kHigh;
+  const int x = (int(blockIdx.x) * bytes + line) * kLine;
   const int y = min(max(y0 + int(threadIdx.x) % kHigh, 0), r.height - 1);
-  const int first = int(blockIdx.x) * 2 * kMotionReadX * pixel;
-  const int end = min(first + 2 * kMotionReadX * pixel, width);
-  const uint8_t* row = static_cast<const uint8_t*>(p.data[0]) + (long long)y * p.stride[0];
-  for (int x = first + int(threadIdx.x) / kHigh * kLine; x < end;
-       x += kMotionReadThreads / kHigh * kLine)
-    prefetch(row + x);
+  if (line < bytes && x < r.width * bytes)
+    prefetch(static_cast<const uint8_t*>(p.data[0]) + (long long)y * p.stride[0] + x);
 }
 
-__global__ __launch_bounds__(kMotionReadThreads,
-                             5) void read(const __grid_constant__ MotionRead r) {
+__global__ __launch_bounds__(kMotionReadThreads) void read(const __grid_constant__ MotionRead r) {
   constexpr int kDown = kMotionReadY / kGroup;  // rows of threads
   const int column = blockIdx.x * kGroups + threadIdx.x % kGroups;
   const int above = int(blockIdx.y) * kDown - kMotionReadAbove;
   const int line = above + int(threadIdx.x) / kGroups;
   // Threads above and below the picture make what the nearest ones make.
   const int row = min(max(line, 0), (r.levels.height[0] - 1) / kGroup);
-  prefetch_picture(r, 2 * kGroup * above);
+  if (r.prefetches && r.fast[blockIdx.z]) prefetch_plane(r, 2 * kGroup * above);
   wait_for_previous();
   let_next_start();
   // A thread reads eight pixels either way, and one around them.

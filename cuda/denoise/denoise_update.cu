@@ -350,7 +350,7 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
 
 // Reads the state of what `in` holds of a frame, tests it for motion, and adds up the statistics of
 // the tile's cells. Returns the gains of the lane's blocks.
-template <DenoiseFast kFast, int kBytes, int kX, int kY>
+template <bool kRgb, DenoiseFast kFast, int kBytes, int kX, int kY>
 __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, const Ring& ring,
                                           Input<kBytes, kX, kY>& in,
                                           uint32_t (&sums)[kSums<kX, kY>][kParts][kCells],
@@ -366,6 +366,9 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
   wait_for_previous();
+  // Few blocks of an RGB frame run at once, so those of denoise_output may fill the places of the
+  // first ones that end.
+  if (kRgb) let_next_start();
   // Lanes behind the frame read its last pieces.
   const int piece_x = min(bx, (d.blocks_x - 1) & ~1), piece_y = min(by, (d.blocks_y - 1) & ~1);
   const DenoisePiece piece = piece_at(d, piece_x, piece_y);
@@ -547,12 +550,15 @@ __global__ __launch_bounds__(kThreads,
       gain[r][0] = gain[r][1] = kOne;
     }
   } else {
-    test_tile<kFast>(d, bx0, by0, ring, in, sums, noise, gain);
+    test_tile<kRgb, kFast>(d, bx0, by0, ring, in, sums, noise, gain);
   }
 #pragma unroll
   for (int r = 0; r < kRows; r++)
     if (bx < d.blocks_x && by + r < d.blocks_y) write_row(d, bx, by + r, in.x[r], in.t[r], gain[r]);
 
+  // If they started earlier, they would crowd on the multiprocessors that end first. With 16 bits,
+  // they still do.
+  if (!kRgb && kBytes == 1) let_next_start();
   __syncthreads();
   if (counts) count_cells<kX, kY>(d, bx0, by0, before, noise, sums);
   repeat_ends<kX, kY>(d, bx0, by0);

@@ -366,8 +366,8 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
   wait_for_previous();
-  // Few blocks of an RGB frame run at once, so those of denoise_output may fill the places of the
-  // first ones that end.
+  // Few blocks run at once for RGB, so those of denoise_output may fill the places of the first ones
+  // that end.
   if (kRgb) let_next_start();
   // Lanes behind the frame read its last pieces.
   const int piece_x = min(bx, (d.blocks_x - 1) & ~1), piece_y = min(by, (d.blocks_y - 1) & ~1);
@@ -556,8 +556,8 @@ __global__ __launch_bounds__(kThreads,
   for (int r = 0; r < kRows; r++)
     if (bx < d.blocks_x && by + r < d.blocks_y) write_row(d, bx, by + r, in.x[r], in.t[r], gain[r]);
 
-  // If they started earlier, they would crowd on the multiprocessors that end first. With 16 bits,
-  // they still do.
+  // Blocks of denoise_output that start earlier would crowd on the multiprocessors that are done
+  // first. With 16 bits they have fewer registers, and crowd even then.
   if (!kRgb && kBytes == 1) let_next_start();
   __syncthreads();
   if (counts) count_cells<kX, kY>(d, bx0, by0, before, noise, sums);

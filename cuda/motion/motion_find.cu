@@ -357,8 +357,8 @@ __device__ __forceinline__ int coarser_first(int first) {
   return (first - 1) >> 1;
 }
 
-__global__ __launch_bounds__(kMotionFindThreads,
-                             1) void find_coarse(const __grid_constant__ MotionFind m) {
+__global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
+    const __grid_constant__ MotionFind m) {
   VF_SHARED(int[kStages][across(1) * down(1)], vectors);
   int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
   int x0 = blockIdx.x * kMotionFindX, y0 = blockIdx.y * kMotionFindY;

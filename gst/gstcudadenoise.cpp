@@ -2,48 +2,26 @@
  * SECTION:element-cudadenoise
  * @title: cudadenoise
  *
- * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. The element averages
- * each pixel over the previous frames, along the motion where something moves, and smooths the
- * noise that is left. It estimates the level of the noise, so no setting has to be tuned. Only
- * #cudadenoise:look-ahead makes frames wait.
+ * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. docs/clean-cameras.md shows
+ * its use, and docs/spec/denoise.md defines the result. All settings can change while the pipeline
+ * plays, and a controller can set them.
  *
- * #cudadenoise:noise sets the level of the noise if it is known. #cudadenoise:strength scales the
- * amount that is removed. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
- * frames and the smoothing within a frame. All settings can change while the pipeline plays, and a
- * controller can set them.
- *
- * #cudadenoise:look-ahead averages over some later frames too, which removes more noise where
- * something moves or comes into view. Frames wait for the later ones, and the latency grows by as
- * many frames. At the end of the stream and before a discontinuity, there are fewer later frames.
- * Each later frame costs about as much time as a frame. Frames whose caps have no frame rate do not
- * wait.
- *
- * The estimate is #cudadenoise:noise-level. It describes an earlier frame, because the element does
- * not wait for the GPU. The property notifies from the streaming thread when the estimate has
- * changed by more than 5 percent, and at most once per second. The element also posts a message of
- * type #GST_MESSAGE_ELEMENT when the estimate has changed by more than 5 percent, at most every 25
- * frames. The structure of the message is named "cudadenoise" and has one field:
+ * The estimate of the noise is #cudadenoise:noise-level. It describes an earlier frame, because the
+ * element does not wait for the GPU. The property notifies from the streaming thread. The element also
+ * posts messages of type #GST_MESSAGE_ELEMENT, whose structure "cudadenoise" has one field:
  *
  * * #gdouble `noise-level`: the standard deviation of luma's noise in 8-bit code values, as
  *   #cudadenoise:noise-level has it.
  *
  * The estimate exceeds 30 codes only as far as the first frame shows such noise too, because fast
  * motion otherwise looks like strong noise. The first frame is the first one after a start, a
- * discontinuity, a flush or seek, or new caps.
+ * discontinuity, a flush or seek, or new caps. There the element forgets the previous frames, and also
+ * when it has passed frames through (strength 0). Fields of interlaced frames are filtered separately,
+ * each with the previous fields of its parity.
  *
- * The element forgets the previous frames at a discontinuity, a flush or seek, new caps, and when
- * it has passed frames through (strength 0). Fields of interlaced frames are filtered separately,
- * each with the previous fields of its parity. Noise that has passed through a codec is correlated
- * from frame to frame, and little of it is removed: filter before encoding. Frames that videorate
- * repeats do not change the estimate, as long as each is shown at most nine times. Each repeat
- * counts in the average over frames, so filter before videorate where possible.
- *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU as well, or on
- * the CPU if there is no GPU or #GstCudaVideoFilter:backend is cpu.
- *
- * ## Example launch lines |[ gst-launch-1.0 v4l2src ! videoconvert ! cudadenoise ! videoconvert !
- * autovideosink ]| A live camera. |[ gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse
- * ! nvh264dec ! \
+ * ## Example launch line
+ * |[
+ * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudadenoise strength=1.5 ! nvh264enc ! h264parse ! \
  *     mp4mux ! filesink location=clean.mp4
  * ]| Frames stay in CUDA memory from the decoder to the encoder.

@@ -2,29 +2,15 @@
  * SECTION:element-cudagaussian
  * @title: cudagaussian
  *
- * Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU.
+ * Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU. Subsampled chroma is blurred as
+ * far as luma. With #cudagaussian:regions the element blurs only what a detector has found
+ * (docs/blur-faces.md). All properties can change while the pipeline plays, also by a controller. The
+ * two fields of interlaced frames are blurred separately.
  *
- * #cudagaussian:sigma is the standard deviation in pixels of the frame, so subsampled chroma is
- * blurred as far as luma. The kernel has as many taps as sigma needs unless
- * #cudagaussian:kernel-size is set. All properties can change while the pipeline plays, also by a
- * controller.
- *
- * With #cudagaussian:regions the element blurs only what a detector has found: faces, for example
- * (docs/blur-faces.md).
- *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
- * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. The two fields of
- * interlaced frames are blurred separately.
- *
- * ## Example launch lines
+ * ## Example launch line
  * |[
  * gst-launch-1.0 videotestsrc ! cudagaussian sigma=4 ! videoconvert ! autovideosink
- * ]| Frames in system memory.
- * |[
- * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
- *     'video/x-raw(memory:CUDAMemory)' ! cudagaussian sigma=4 planes=luma ! cudadownload ! \
- *     videoconvert ! autovideosink
- * ]| Frames stay in CUDA memory from the decoder on. Only luma is blurred.
+ * ]|
  */
 #include "filters/gaussian.h"
 #include "gst/base/planesettings.h"

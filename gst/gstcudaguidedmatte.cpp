@@ -7,59 +7,23 @@
  *
  * #cudaguidedmatte:mask says where the coarse matte comes from: the frames' alpha, the element's
  * own chroma key, or, with GStreamer 1.26 and newer, a segmentation or tensor that a network left
- * on the frame. With #cudaguidedmatte:refine = colors, local colour models of subject and
- * background decide where the mask is wrong near its edge. A guided filter then fits the mask to
- * the picture, so that it follows hair and edges. With refine = guided, this is the only step.
+ * on the frame. A mask that cannot be used is ignored, with a warning message.
  *
- * #cudaguidedmatte:output selects what comes out: the picture with the refined alpha, the picture
- * premultiplied with it, the matte itself as gray, or the picture over a background. The background
- * is a colour or, with #cudaguidedmatte:background = blur, the picture's own background out of
- * focus, without a halo of the subject. With #cudaguidedmatte:foreground = estimate, soft edges
- * have the subject's own colours instead of colours mixed with the old background.
+ * #cudaguidedmatte:temporal steadies a flickering mask without lag. The held matte is forgotten after
+ * a flushing seek, after new caps, with refine = colors at a discontinuity, and after a change of
+ * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine.
  *
- * The mask may miss the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
- * about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer edges,
- * and noise.
+ * Only mask = alpha needs frames with alpha. Frames without alpha come out in a format with the same
+ * colours and alpha if there is one, or as RGB. With output = composite, frames come out in the format
+ * that they came in if the next element takes it. If #cudaguidedmatte:background-color is not opaque,
+ * formats with alpha are preferred; formats without alpha show the colour as opaque.
  *
- * #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte is held only where
- * the picture stands still. 0.95 is a good value. The held matte is forgotten after a flushing
- * seek, after new caps, with refine = colors at a discontinuity, and after a change of
- * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine. Other properties
- * can change at any time.
- *
- * With mask = chroma-key, the element also takes formats without alpha, and adds alpha to them. The
- * colours stay the same if there is such a format with alpha. YUV can also come out as RGB, by the
- * matrix and range of its caps, so that a decoder's frames can stay in CUDA memory. The key
- * compares only chroma, so a shadow on the screen is still screen. With mask = alpha, frames
- * without alpha are an error.
- *
- * With output = composite, frames come out in the format that they came in if the next element
- * takes it, so that an encoder gets 4:2:0 from 4:2:0. If #cudaguidedmatte:background-color is not
- * opaque, formats with alpha are preferred; formats without alpha show the colour as opaque.
- *
- * With mask = segmentation (GstAnalyticsSegmentationMtd) or tensor (GstTensorMeta), masks of any
- * size are enlarged to the frame, by the geometry in their metas. Formats without alpha work too. A
- * frame without a mask uses the last one for #cudaguidedmatte:mask-hold-ms, and then
- * #cudaguidedmatte:mask-missing decides. A mask that cannot be used is ignored, with a warning
- * message.
- *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
- * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu.
- *
- * ## Example launch lines
+ * ## Example launch line
  * |[
  * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert \
  *     ! video/x-raw,format=RGBA ! cudaguidedmatte mask=chroma-key key-color=0x30a040 despill=1 \
  *     output=composite background-color=0xff203040 ! videoconvert ! autovideosink
  * ]| A green screen, over a colour.
- * |[
- * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA \
- *     ! cudaguidedmatte radius=48 ! videoconvert ! autovideosink \
- *     filesrc location=clip.mkv ! decodebin ! videoconvert \
- *     ! video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! c.sink \
- *     filesrc location=mask.mkv ! decodebin ! videoconvert \
- *     ! video/x-raw,format=GRAY8 ! queue ! c.alpha
- * ]| A clip and its coarse mask from two files. alphacombine wants both in the same range.
  */
 #include <algorithm>
 #include <new>

@@ -3,63 +3,24 @@
  * @title: cudaletterbox
  *
  * Makes a network's input from video in one pass, on an NVIDIA GPU or on the CPU. It resizes frames
- * without distortion, pads them, converts colours, and writes a frame or a normalised tensor
- * (docs/feed-networks.md).
+ * without distortion, pads them, converts colours, and writes a frame or a normalised tensor.
+ * docs/feed-networks.md describes the caps of tensors, the metas and programs that use them.
  *
- * The caps behind the element set the output's size, as with videoscale. Without a size there, the
- * output has the input's size, padded to the next multiple of #cudaletterbox:stride. The
- * pixel-aspect-ratio counts on both sides; put capssetter in front to treat pixels as square.
- * #cudaletterbox:rule names the training code that is followed to the pixel.
+ * The caps behind the element set the output's size. Without a size there, the output has the
+ * input's size, padded to the next multiple of #cudaletterbox:stride. The pixel-aspect-ratio counts
+ * on both sides.
  *
- * The source pad gives video, or tensors with the caps of NNStreamer: other/tensors, format=static,
- * num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or 3:W:H:1 (NHWC). The
- * values are (x * scale - mean) / std of the 8-bit value x; uint8 tensors hold x itself.
+ * Region-of-interest metas, crops, overlays and the results of detectors move with the picture. Other
+ * metas that depend on the frame's size are scaled if there is no padding (always from GStreamer 1.28
+ * on), and are dropped otherwise. A frame that passes through unchanged keeps the meta of an earlier
+ * cudaletterbox.
  *
- * Tensors with the caps feature memory:CUDAMemory stay on the GPU. Map the buffer's only memory
- * with GST_MAP_READ | GST_MAP_CUDA to get the device pointer. It is valid in the context of that
- * GstCudaMemory. From GStreamer 1.24 on, call gst_cuda_memory_sync() first, or enqueue the work on
- * gst_cuda_memory_get_stream(). Mapping without GST_MAP_CUDA copies the tensor to the host. If the
- * caps allow both memories, tensors stay in the memory that they are made in, so that the same line
- * runs without a GPU:
- *
- *     other/tensors(memory:CUDAMemory),...;other/tensors,...
- *
- * Built with GStreamer 1.26 or newer, the element also adds a GstTensorMeta to tensors, with the id
- * "cudaletterbox" and the dimensions 1, 3, H, W or 1, H, W, 3.
- *
- * Each buffer has the custom meta "GstCudaLetterboxMeta" with the doubles scale, left, top,
- * content-width and content-height (in output pixels), and the ints source-width, source-height,
- * output-width and output-height. gstcudaletterboxmeta.h describes and reads them. This maps a box
- * of the network back to the source, and the same for y:
- *
- *     x_source = (x - left) * source-width / content-width
- *
- * A frame that passes through unchanged keeps the meta of an earlier cudaletterbox. Elements that
- * scale frames and adapt metas, such as videoconvertscale, adapt this one too.
- *
- * Region-of-interest metas, crops and overlays move with the picture. So do analytics metas (boxes,
- * classes, tracks and segmentations) if the plugin was built with GStreamer 1.26 or newer. Other
- * metas that depend on the frame's size are scaled if there is no padding (always from 1.28 on),
- * and are dropped otherwise. Navigation events go upstream with the source's coordinates.
- *
- * With #cudaletterbox:keep-original, each buffer holds a reference to its original, the buffer that
- * it was made of, in a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore. Meanwhile the
- * original's pool cannot use it.
- *
- * ## Example launch lines
- * |[
- * gst-launch-1.0 videotestsrc ! cudaletterbox ! video/x-raw,format=RGB,width=640,height=640 ! \
- *     videoconvert ! autovideosink
- * ]| Frames in system memory.
+ * ## Example launch line
  * |[
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudaletterbox ! \
  *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! fakesink
- * ]| The decoder's frames in CUDA memory become a tensor. |[ gst-launch-1.0 filesrc
- * location=clip.mp4 ! decodebin ! videoconvert ! cudaletterbox ! \
- *     video/x-raw,format=RGB,width=320,height=320,pixel-aspect-ratio=1/1 ! onnxinference \
- *     model-file=network.onnx input-image-format=chw input-tensor-scale=255 ! fakesink
- * ]| A network in GStreamer 1.26, which puts its results on the frames.
+ * ]| The decoder's frames in CUDA memory become a tensor.
  */
 #include "filters/letterbox.h"
 #include "gst/base/formatcaps.h"

@@ -2,41 +2,21 @@
  * SECTION:element-cudaletterboxbatch
  * @title: cudaletterboxbatch
  *
- * Makes one tensor from the frames of many streams, for networks that take batches
- * (docs/batches.md). Each frame becomes a row, bit for bit as #cudaletterbox makes it, without a
- * copy in between. All rows of equal format and settings are one launch on the GPU.
+ * Makes one tensor from the frames of many streams, for networks that take batches. Each frame
+ * becomes a row, bit for bit as #cudaletterbox makes it. docs/batches.md says when a batch goes and
+ * what it holds.
  *
- * The streams may have any size, format, frame rate and memory. Pads can be requested and released
- * at any time. The settings of the letterbox are properties of each pad, and follow those of the
- * element until they are set on the pad.
- *
- * The source pad gives other/tensors with dimensions=W:H:3:N (NCHW) or 3:W:H:N (NHWC). The caps
- * behind the element set the size. Without one, rows have the size of the first frame.
- *
- * A batch goes when it is complete: each stream has given #cudaletterboxbatch:max-per-stream frames
- * or has none to wait for, or all rows have a frame. Otherwise it goes when its first frame has
- * waited for #cudaletterboxbatch:max-wait. Rows with frames come first, in the order of the pads'
- * numbers. The other rows have the fill colour and are marked absent.
- *
- * The GstCudaLetterboxBatchMeta of each buffer (gstcudaletterboxbatchmeta.h) says which frame is in
- * which row, with its times, its metas in the row's pixels, its place (GstCudaLetterboxMeta) and
- * the original buffer. #cudaletterboxunbatch gives the originals back.
- *
- * The buffer's time is the smallest running time of its frames. A frame that is dropped is counted
- * in the pad's property stats, posts a QoS message, and sends a QoS event upstream.
+ * The settings of the letterbox are properties of each pad, and follow those of the element until
+ * they are set on the pad. The buffer's time is the smallest running time of its frames.
  *
  * ## Example launch line
  * |[
- * gst-launch-1.0 filesrc location=a.mp4 ! decodebin ! videoconvert ! batch.sink_0 \
- *     filesrc location=b.mp4 ! decodebin ! videoconvert ! batch.sink_1 \
- *     cudaletterboxbatch name=batch ! \
+ * gst-launch-1.0 cudaletterboxbatch name=batch ! \
  *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:2 ! \
- *     cudaletterboxunbatch name=streams \
- *     streams.src_0 ! queue ! videoconvert ! autovideosink \
+ *     cudaletterboxunbatch name=streams videotestsrc ! batch.sink_0 \
+ *     streams.src_0 ! queue ! videoconvert ! autovideosink videotestsrc pattern=ball ! batch.sink_1 \
  *     streams.src_1 ! queue ! videoconvert ! autovideosink
- * ]| Two clips go through one tensor and are shown. A network would sit in front of the unbatcher.
- * The clips stand before the unbatcher, because gst-launch-1.0 otherwise starts decodebin before
- * the elements that take its frames, and those frames are lost.
+ * ]| Two streams go through one tensor and are shown. A network would sit in front of the unbatcher.
  */
 #include <cstdlib>
 

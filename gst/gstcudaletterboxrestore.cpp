@@ -2,34 +2,18 @@
  * SECTION:element-cudaletterboxrestore
  * @title: cudaletterboxrestore
  *
- * Restores the original frames behind a network. The frames or tensors of a #cudaletterbox with
- * keep-original=true come in, with the network's results. The frames that the letterbox received go
- * out: the same buffers, with their caps and memory. No pixel is copied. If somebody else holds a
- * buffer, another buffer with the same memory goes out (docs/feed-networks.md).
+ * Restores the original frames behind a network: the buffers that a #cudaletterbox with
+ * keep-original=true received, with the network's results. docs/feed-networks.md shows its use, and
+ * docs/design.md how originals travel.
  *
- * Metas of the letterboxed frame move to their place in the original: regions of interest with
- * their parameters and overlays; from GStreamer 1.26 on also the results of detectors (rotated
- * boxes too), classifiers, trackers and segmentations, with their relations. Positions are rounded
- * to the nearest pixel. The original's own metas stay as they were and do not come twice;
- * parameters and relations that were added to them are added there. Tensors (GstTensorMeta) that a
- * network left on frames come along unchanged, with the GstCudaLetterboxMeta that says where they
- * belong, for #cudaguidedmatte:mask = tensor. From GStreamer 1.28 on, GStreamer itself moves
- * results of other kinds, unless the original has results of its own.
+ * Metas of the letterboxed frame move to their place in the original, and positions are rounded to
+ * the nearest pixel. The original's own metas stay as they were. Parameters and relations that were
+ * added to them are added there. Tensors that a network left on frames come along unchanged, with the
+ * GstCudaLetterboxMeta that says where they belong, for #cudaguidedmatte:mask = tensor.
  *
- * Elements between the two may drop, copy, duplicate, resize and convert frames, as long as they
- * keep metas. An output frame has the times of the frame that came in, if that has any. A buffer
- * without an original or without GstCudaLetterboxMeta is an error.
- *
- * Frames that were dropped on the way, for example by a leaky queue, are lost. With
- * #cudaletterboxrestore:dropped = restore their originals go out without metas of the network,
- * before the next frame or at the end of the segment. A letterbox can then have only one such
- * element behind it. This takes memory: all originals are kept from the last frame that arrived to
- * the newest.
- *
- * The element adds no latency. An original is missing in its pool while its frame is on the way, so
- * a source with a fixed number of buffers waits when all are on the way. If downstream takes system
- * memory without GstVideoMeta, frames with padded rows, or that cudadownload left on the GPU, are
- * copied.
+ * An output frame has the times of the frame that came in, if that has any. A buffer without an
+ * original or without GstCudaLetterboxMeta is an error. With #cudaletterboxrestore:dropped = restore,
+ * a letterbox can have only one such element behind it. The element adds no latency.
  *
  * ## Example launch line
  * |[

@@ -2,19 +2,10 @@
  * SECTION:element-cudaletterboxunbatch
  * @title: cudaletterboxunbatch
  *
- * Outputs the frames of the streams that #cudaletterboxbatch made batches of. Each stream has a
- * pad, on which the same buffers leave in order, with their caps, times and memory, and the GAP
- * events. The pad src_N belongs to the pad sink_N of the batcher. It appears with the first frame
- * or GAP event of its stream, ends with the stream, and goes when the batcher's pad is released
- * (docs/batches.md).
- *
- * Boxes, masks and other metas of the rows (gstcudaletterboxbatchmeta.h) are moved to their places
- * in the originals, as #cudaletterboxrestore does it.
- *
- * Built with GStreamer 1.28 or newer, the element also takes the batches of analyticscombiner:
- * video and tensors with a GstAnalyticsBatchMeta. Frames of cudaletterbox keep-original=true leave
- * as their originals, with what a network added to them. Other video leaves as it is. The pad src_N
- * then belongs to the stream with index N.
+ * Outputs the frames of the streams that #cudaletterboxbatch made batches of, each stream on a pad of
+ * its own, with their caps, times, memory and GAP events, and with the metas of their rows
+ * (docs/batches.md). With GStreamer 1.28 or newer, the element also takes the batches of
+ * analyticscombiner.
  *
  * All pads are pushed from one thread: put a queue behind each, so that a stream that waits does
  * not stop the others. Events from a source pad, such as QoS and navigation, reach the pad of that

@@ -2,30 +2,16 @@
  * SECTION:element-cudamedian
  * @title: cudamedian
  *
- * Replaces each pixel of video by the median of its neighbourhood, on an NVIDIA GPU or on the CPU.
- * Single wrong pixels (salt and pepper, dead pixels, dropouts) disappear, and edges stay.
+ * Replaces each pixel of video by the median of its neighbourhood, on an NVIDIA GPU or on the CPU,
+ * with the same bits on both (docs/clean-cameras.md). The window is scaled to planes with subsampled
+ * chroma, and each channel is filtered on its own. With #cudamedian:regions the element filters only
+ * what a detector has found (docs/blur-faces.md). All properties can change while the pipeline plays,
+ * also by a controller. The two fields of interlaced frames are filtered separately.
  *
- * #cudamedian:size is the width of the window in pixels of the frame. The window is scaled to
- * planes with subsampled chroma, so that the picture is denoised evenly. Each channel is filtered
- * on its own. With #cudamedian:threshold only outliers are replaced, and fine detail stays; 16 to
- * 48 suits salt and pepper and dead pixels (docs/clean-cameras.md). GPU and CPU give the same bits.
- * All properties can change while the pipeline plays, also by a controller.
- *
- * With #cudamedian:regions the element filters only what a detector has found (docs/blur-faces.md).
- *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
- * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. The two fields of
- * interlaced frames are filtered separately.
- *
- * ## Example launch lines
+ * ## Example launch line
  * |[
  * gst-launch-1.0 videotestsrc pattern=snow ! cudamedian size=5 ! videoconvert ! autovideosink
- * ]| Frames in system memory.
- * |[
- * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
- *     'video/x-raw(memory:CUDAMemory)' ! cudamedian size=5 planes=chroma ! cudadownload ! \
- *     videoconvert ! autovideosink
- * ]| Frames stay in CUDA memory from the decoder on. Only colour noise is removed.
+ * ]|
  */
 #include "filters/median.h"
 #include "gst/base/planesettings.h"

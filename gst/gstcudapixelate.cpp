@@ -2,26 +2,15 @@
  * SECTION:element-cudapixelate
  * @title: cudapixelate
  *
- * Replaces each block of pixels of video by its mean, on an NVIDIA GPU or on the CPU, so that
- * details smaller than a block cannot be recognised.
- *
- * Blocks are squares of #cudapixelate:block-size pixels of the frame, from its top left corner.
- * They cover the same area in planes with subsampled chroma. Blocks that the right or bottom edge
- * cuts off take the mean of their pixels. The GPU and the CPU give the same results. All settings
- * can change while the pipeline plays, also by a controller.
- *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
- * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. Fields of interlaced
+ * Replaces each block of pixels of video by its mean, on an NVIDIA GPU or on the CPU, so that details
+ * smaller than a block cannot be recognised (docs/blur-faces.md). filters/pixelate.h defines the
+ * blocks. All settings can change while the pipeline plays, also by a controller. Fields of interlaced
  * frames are filtered separately, with blocks of as many rows of the field.
  *
- * ## Example launch lines
+ * ## Example launch line
  * |[
  * gst-launch-1.0 videotestsrc ! cudapixelate block-size=16 ! videoconvert ! autovideosink
- * ]| Frames in system memory.
- * |[
- * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
- *     'video/x-raw(memory:CUDAMemory)' ! cudapixelate ! cudadownload ! videoconvert ! autovideosink
- * ]| Frames stay in CUDA memory from the decoder on. A block has an eighth of the frame's height.
+ * ]|
  */
 #include "filters/pixelate.h"
 #include "gst/base/planesettings.h"

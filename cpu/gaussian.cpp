@@ -13,12 +13,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "cpu/arena.h"
 #include "cpu/gaussian_rows.h"
 #include "cpu/queue.h"
 #include "filters/gaussian_task.h"
+#include "filters/make.h"
 
 namespace vf::cpu {
 namespace {
@@ -75,29 +75,48 @@ struct Scratch {
   uint8_t *line[2], *packed, *gathered, *ring, *rows[4], *ordered, *edge[2], *wrapped;
 };
 
-// Copies whole pixels between steps. C is an integer of the component's size.
-template <class C>
-void copy_pixels(const C* src, int src_step, C* dst, int dst_step, int channels, int pixels) {
-  if (src_step == channels && dst_step == channels) {
-    std::memcpy(dst, src, size_t(pixels) * channels * sizeof(C));
-    return;
-  }
-  for (int x = 0; x < pixels; x++, src += src_step, dst += dst_step)
-    for (int c = 0; c < channels; c++) dst[c] = src[c];
-}
-
 template <class C>
 class CpuGaussian final : public Plan {
  public:
   CpuGaussian(CpuQueue& queue, const GaussianTask& task)
       : Plan(queue, task.layout, task.layout, task.placement),
         pool_(queue),
+        task_(task),
         border_(task.border),
-        shift_(task.layout.shift),
         in_place_(task.placement == Placement::in_place) {}
 
   // Does all that may fail.
-  Status prepare(const GaussianTask& task);
+  Status prepare() {
+    ScratchSizes need;
+    for (int i = 0; i < task_.layout.planes; i++) {
+      PlanePlan p;
+      p.plane = i;
+      p.layout = task_.layout.plane[i];
+      const int channels = p.layout.channels;
+      const GaussianPlane& g = task_.plane[i];
+      const int all = (1 << channels) - 1;
+      p.channels = g.channels & all;
+      p.whole = p.channels == all && p.layout.pixel_step() == channels;
+      p.row_size = aligned(size_t(p.layout.width) * channels * sizeof(C));
+      p.rows = &gaussian_rows(task_.layout, g, &p.x, &p.y);
+      p.copies = p.channels == 0 || (p.x.radius == 0 && p.y.radius == 0);
+      p.outputs = gaussian_outputs(p.y.radius);
+      p.slots = gaussian_slots(p.y.radius, p.rows->rows_per_slot);
+      for (int c = 0; c < channels && border_ == Border::constant; c++)
+        put_outside(task_.layout, g.border_value[c], p.outside + c * sizeof(C));
+      cut_bands(&p);
+      cut_strips(&p);
+      if (!p.copies) {
+        if (in_place_) VF_TRY(choose_saved_rows(&p));
+        add_scratch(p, &need);
+      }
+      planes_.push_back(std::move(p));
+    }
+    // Long tasks come first, so that none starts last.
+    std::stable_sort(tasks_.begin(), tasks_.end(),
+                     [](const Task& a, const Task& b) { return a.work > b.work; });
+    return allocate_scratch(need);
+  }
 
  private:
   // Describes a band of a plane in one frame.
@@ -121,24 +140,322 @@ class CpuGaussian final : public Plan {
     size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
   };
 
-  static void put_outside(const Layout& layout, double value, uint8_t* to);
-  void cut_bands(PlanePlan* plan);
-  void cut_strips(PlanePlan* plan);
-  Status choose_saved_rows(PlanePlan* plan);
-  void add_scratch(const PlanePlan& p, ScratchSizes* sizes) const;
-  Status allocate_scratch(const ScratchSizes& need);
+  // Stores one component of a border's value, which is a code value of the layout.
+  static void put_outside(const Layout& layout, double value, uint8_t* to) {
+    const auto put = [&](auto t) {
+      using T = decltype(t);
+      t = std::is_integral_v<T> ? T(std::floor(value + 0.5) * (1 << layout.shift)) : T(value);
+      std::memcpy(to, &t, sizeof t);
+    };
+    switch (layout.type) {
+      case Type::u8:
+        return put(uint8_t{});
+      case Type::u16:
+        return put(uint16_t{});
+      case Type::s16:
+        return put(int16_t{});
+      case Type::s32:
+        return put(int32_t{});
+      case Type::f32:
+        return put(float{});
+    }
+  }
 
-  Status enqueue(const Image& src, const Image& dst) override;
-  void filter(const Band& band, Scratch& s);
-  void filter_strip(const Band& band, int strip, Scratch& s);
-  void convert_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line);
-  void store(const Band& band, Span columns, int y, const C* row, Scratch& s);
-  void save_row(const Band& band, int index);
-  void copy(const Band& band);
+  // Makes several bands per thread, but high enough that the rows above and below are not most of the
+  // work.
+  void cut_bands(PlanePlan* plan) {
+    PlanePlan& p = *plan;
+    const int threads = pool_.threads(), rx = p.x.radius, ry = p.y.radius;
+    const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
+    const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // operations for a component
+    int bands = 1;
+    if (threads > 1 && cost * width * height * channels >= kMinWork) {
+      const int sensible = height / (4 * std::max(2 * ry, 4));
+      bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
+      bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
+    }
+    const auto edge = [&](int n) {
+      const int y = int(int64_t(height) * n / bands);
+      return n == bands ? height : y / p.outputs * p.outputs;
+    };
+    for (int b = 0; b < bands; b++) {
+      const Span rows{edge(b), edge(b + 1)};
+      p.bands.push_back(rows);
+      tasks_.push_back({p.plane, rows, cost * rows.size() * width * channels});
+    }
+  }
+
+  // Makes strips so wide that none reaches beyond its neighbour, with any border.
+  void cut_strips(PlanePlan* plan) {
+    PlanePlan& p = *plan;
+    const int width = p.layout.width, rx = p.x.radius;
+    const size_t ring = p.slots * p.rows->slot_bytes(width, p.layout.channels);
+    int strips = int(std::min<size_t>(blocks_of(ring, kRingBytes), width));
+    const int minimum = std::max(kMinStrip, rx + 1) + kStripMultiple;
+    strips = std::max(1, std::min(strips, width / minimum));
+    const auto edge = [&](int n) {
+      const int x = int(int64_t(width) * n / strips);
+      return n == strips ? width : x / kStripMultiple * kStripMultiple;
+    };
+    for (int s = 0; s < strips; s++) p.strips.push_back({edge(s), edge(s + 1)});
+    for (int x = 1; x <= rx; x++) {
+      p.left.push_back(border_index(x - rx - 1, width, border_));
+      p.right.push_back(border_index(width + x - 1, width, border_));
+    }
+  }
+
+  // Chooses the rows that are copied before the plane is filtered in place.
+  Status choose_saved_rows(PlanePlan* plan) {
+    PlanePlan& p = *plan;
+    const int height = p.layout.height, ry = p.y.radius;
+    p.saved_at.assign(height, -1);
+    for (const Span& rows : p.bands)
+      for (int y = rows.begin - ry; y < rows.end + ry; y++) {
+        const int at = border_index(y, height, border_);
+        if (at < 0 || (y >= rows.begin && y < rows.end) || p.saved_at[at] >= 0) continue;
+        p.saved_at[at] = int(p.saved_rows.size());
+        p.saved_rows.push_back(at);
+      }
+    VF_TRY(pool_.allocate(Memory::host, p.row_size * p.saved_rows.size(), &p.saved));
+    for (int at = 0; at < int(p.saved_rows.size()); at += kMinBand)
+      saves_.push_back({p.plane, {at, std::min(at + kMinBand, int(p.saved_rows.size()))}, 0});
+    return {};
+  }
+
+  void add_scratch(const PlanePlan& p, ScratchSizes* sizes) const {
+    ScratchSizes& need = *sizes;
+    const auto longest = [](const std::vector<Span>& spans) {
+      int size = 0;
+      for (const Span& s : spans) size = std::max(size, s.size());
+      return size;
+    };
+    const int widest = longest(p.strips), channels = p.layout.channels, rx = p.x.radius;
+    const size_t pixel = channels * sizeof(C);
+    need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
+    need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
+    if (p.layout.pixel_step() != channels) need.gathered = need.packed;
+    need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
+    need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
+    if (in_place_ && p.strips.size() > 1) {
+      need.edge = std::max(need.edge, longest(p.bands) * rx * pixel);
+      if (border_ == Border::wrap) need.wrapped = need.edge;
+    }
+  }
+
+  Status allocate_scratch(const ScratchSizes& need) {
+    const auto lay_out = [&](char* memory, Scratch* s) {
+      Arena arena(memory);
+      for (uint8_t*& line : s->line) line = arena.take<uint8_t>(need.line);
+      s->packed = arena.take<uint8_t>(need.packed);
+      s->gathered = arena.take<uint8_t>(need.gathered);
+      s->ring = arena.take<uint8_t>(need.ring);
+      for (uint8_t*& row : s->rows) row = arena.take<uint8_t>(need.row);
+      s->ordered = arena.take<uint8_t>(need.row);
+      for (uint8_t*& edge : s->edge) edge = arena.take<uint8_t>(need.edge);
+      s->wrapped = arena.take<uint8_t>(need.wrapped);
+      return arena.used();
+    };
+    for (int t = 0; t < pool_.threads(); t++) {
+      Scratch s;
+      const size_t total = lay_out(nullptr, &s);
+      Allocation block;
+      VF_TRY(pool_.allocate(Memory::host, total, &block));
+      // Padding behind lines and slots is read, but its results are not used.
+      std::memset(block.data(), 0, total);
+      lay_out(block.as<char>(), &s);
+      memory_.push_back(std::move(block));
+      scratch_.push_back(s);
+    }
+    return {};
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    const auto band = [&](const Task& task) {
+      const int i = task.plane;
+      return Band{planes_[i],
+                  task.rows,
+                  static_cast<const C*>(src.data[i]),
+                  src.stride[i] / ptrdiff_t(sizeof(C)),
+                  static_cast<C*>(dst.data[i]),
+                  dst.stride[i] / ptrdiff_t(sizeof(C)),
+                  src.data[i] == dst.data[i]};
+    };
+    size_t saved = 0;
+    for (const PlanePlan& p : planes_)
+      if (src.data[p.plane] == dst.data[p.plane]) saved += p.saved_rows.size() * p.row_size;
+    auto save = [&](int i, int) {
+      const Band b = band(saves_[i]);
+      if (b.overwrites)
+        for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
+    };
+    if (saved >= kMinCopy)
+      pool_.parallel(int(saves_.size()), save);
+    else if (saved > 0)
+      for (int i = 0; i < int(saves_.size()); i++) save(i, 0);
+    pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
+      const Band b = band(tasks_[i]);
+      if (!b.p.copies)
+        filter(b, scratch_[thread]);
+      else if (!b.overwrites)
+        copy(b);
+    });
+    return {};
+  }
+
+  void save_row(const Band& band, int index) {
+    const PlaneLayout& l = band.p.layout;
+    const int y = band.p.saved_rows[index];
+    copy_channels(
+        band.src + y * band.src_stride, l.pixel_step(),
+        reinterpret_cast<C*>(band.p.saved.template as<uint8_t>() + index * band.p.row_size),
+        l.channels, l.channels, kAllChannels, l.width);
+  }
+
+  void copy(const Band& band) {
+    const PlaneLayout& l = band.p.layout;
+    for (int y = band.rows.begin; y < band.rows.end; y++)
+      copy_channels(band.src + y * band.src_stride, l.pixel_step(), band.dst + y * band.dst_stride,
+                    l.pixel_step(), l.channels, kAllChannels, l.width);
+  }
+
+  void filter(const Band& band, Scratch& s) {
+    for (int strip = 0; strip < int(band.p.strips.size()); strip++) {
+      filter_strip(band, strip, s);
+      std::swap(s.edge[0], s.edge[1]);
+    }
+  }
+
+  void filter_strip(const Band& band, int strip, Scratch& s) {
+    const PlanePlan& p = band.p;
+    const Span columns = p.strips[strip];
+    const int width = columns.size(), channels = p.layout.channels;
+    const int group = p.rows->rows_per_slot;
+    const int last = band.rows.end - 1 + p.y.radius;  // row read
+    const size_t pitch = row_pitch(p.rows->slot_bytes(width, channels));
+    const bool reorder = p.rows->order && channels == 3;
+    const void* window[kMaxSlots];
+    int filled = 0;  // slots
+    int y = band.rows.begin;
+    for (int first = 0; y < band.rows.end; y += p.outputs, first += p.outputs / group) {
+      for (; filled < first + p.slots; filled++) {
+        const int row = band.rows.begin - p.y.radius + filled * group;
+        if (row > last) break;
+        for (int i = 0; i < group && row + i <= last; i++)
+          convert_row(band, columns, row + i, s, s.line[i]);
+        const void* lines[2] = {s.line[0], s.line[1]};
+        p.rows->horizontal(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
+      }
+      for (int i = 0; i < p.slots; i++) window[i] = s.ring + (first + i) % p.slots * pitch;
+      const int stored = std::min(p.outputs, band.rows.end - y);
+      const bool direct = p.whole && !reorder;
+      void* out[4];
+      for (int i = 0; i < stored; i++)
+        out[i] = direct ? static_cast<void*>(band.dst + (y + i) * band.dst_stride +
+                                             ptrdiff_t(columns.begin) * channels)
+                        : s.rows[i];
+      p.rows->vertical(window, p.y, width, channels, task_.layout.shift, p.outputs, stored, out);
+      if (direct) continue;
+      for (int i = 0; i < stored; i++)
+        store(band, columns, y + i, reinterpret_cast<const C*>(s.rows[i]), s);
+    }
+  }
+
+  // Makes a line of the pixels that row `y` of a strip needs. Neighbouring pixels come directly from
+  // the image, and others through packed memory.
+  void convert_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line) {
+    const PlanePlan& p = band.p;
+    const int channels = p.layout.channels, rx = p.x.radius, width = p.layout.width;
+    const int total = columns.size() + 2 * rx;
+    const size_t edge = size_t(rx) * channels;  // components
+    C* const packed = reinterpret_cast<C*>(s.packed);
+    const auto* outside = reinterpret_cast<const C*>(p.outside);
+    const auto convert = [&](const C* from, int x, int pixels) {
+      if (pixels > 0)
+        p.rows->convert(from, pixels, channels,
+                        line + size_t(x) * channels * p.rows->line_component);
+    };
+
+    const bool own = y >= band.rows.begin && y < band.rows.end;
+    const int at = border_index(y, p.layout.height, border_);
+    if (at < 0) {
+      for (int x = 0; x < total; x++) std::copy_n(outside, channels, packed + x * channels);
+      return convert(packed, 0, total);
+    }
+    const bool saved = band.overwrites && !own;
+    const C* const row =
+        saved ? reinterpret_cast<const C*>(p.saved_row(at)) : band.src + at * band.src_stride;
+    const int step = saved ? channels : p.layout.pixel_step();
+    const auto shown = [&](const std::vector<int>& from, C* to) {
+      for (int i = 0; i < rx; i++, to += channels)
+        std::copy_n(from[i] < 0 ? outside : row + ptrdiff_t(from[i]) * step, channels, to);
+    };
+    // `base` and `low` locate pixel `x` of the frame, and its neighbours as far as the line lies
+    // inside the frame.
+    const C* base = row;
+    int low = 0;
+    if (step != channels) {
+      low = std::max(columns.begin - rx, 0);
+      copy_channels(row + ptrdiff_t(low) * step, step, reinterpret_cast<C*>(s.gathered), channels,
+                    channels, kAllChannels, std::min(columns.end + rx, width) - low);
+      base = reinterpret_cast<const C*>(s.gathered);
+    }
+    const auto pixels = [&](int x) { return base + ptrdiff_t(x - low) * channels; };
+
+    // In place, the strip to the left has overwritten the columns there.
+    const bool first = columns.begin == 0, final = columns.end == width;
+    const bool keeps = band.overwrites && own && p.strips.size() > 1;
+    const size_t kept = own ? (y - band.rows.begin) * edge : 0;
+    // Pieces begin at an even place in the line, because convert() may take pixels in pairs.
+    int head = 0;
+    if (first || keeps) {
+      head = rx + rx % 2;
+      if (first)
+        shown(p.left, packed);
+      else
+        std::copy_n(reinterpret_cast<const C*>(s.edge[0]) + kept, edge, packed);
+      if (rx % 2) std::copy_n(pixels(columns.begin), channels, packed + edge);
+      convert(packed, 0, head);
+    }
+    int middle = (final ? total - rx : total) - head;
+    if (final) middle -= middle % 2;
+    convert(pixels(columns.begin - rx + head), head, middle);
+    if (final) {
+      const int inner = total - rx - head - middle;  // 0 or 1
+      std::copy_n(pixels(width - inner), inner * channels, packed);
+      C* const behind = packed + inner * channels;
+      if (keeps && border_ == Border::wrap)
+        std::copy_n(reinterpret_cast<const C*>(s.wrapped) + kept, edge, behind);
+      else
+        shown(p.right, behind);
+      convert(packed, head + middle, inner + rx);
+    }
+    if (keeps) {
+      std::copy_n(pixels(columns.end - rx), edge, reinterpret_cast<C*>(s.edge[1]) + kept);
+      if (first && border_ == Border::wrap)
+        std::copy_n(pixels(0), edge, reinterpret_cast<C*>(s.wrapped) + kept);
+    }
+  }
+
+  // Writes a row to the image: filtered channels from scratch memory, the others from the source.
+  void store(const Band& band, Span columns, int y, const C* row, Scratch& s) {
+    const PlanePlan& p = band.p;
+    const int channels = p.layout.channels, step = p.layout.pixel_step();
+    C* dst = band.dst + y * band.dst_stride + ptrdiff_t(columns.begin) * step;
+    const C* src = band.src + y * band.src_stride + ptrdiff_t(columns.begin) * step;
+    if (p.rows->order && channels == 3) {
+      void* const to = p.whole ? static_cast<void*>(dst) : s.ordered;
+      p.rows->order(row, columns.size(), to);
+      if (p.whole) return;
+      row = reinterpret_cast<const C*>(s.ordered);
+    }
+    copy_channels(row, channels, dst, step, channels, p.channels, columns.size());
+    if (!band.overwrites)
+      copy_channels(src, step, dst, step, channels, ~p.channels, columns.size());
+  }
 
   CpuQueue& pool_;
+  const GaussianTask task_;
   const Border border_;
-  const int shift_;
   const bool in_place_;
   std::vector<PlanePlan> planes_;
   std::vector<Task> tasks_, saves_;
@@ -146,392 +463,16 @@ class CpuGaussian final : public Plan {
   std::vector<Scratch> scratch_;
 };
 
-// Stores one component of a border's value in the type of the layout.
-template <class C>
-void CpuGaussian<C>::put_outside(const Layout& layout, double value, uint8_t* to) {
-  const auto put = [&](auto t) {
-    using T = decltype(t);
-    using L = std::numeric_limits<T>;
-    if (!L::is_integer) {
-      t = T(value);
-    } else if (!std::isnan(value)) {
-      const double unit = 1 << layout.shift;
-      const double highest = std::floor(double(L::max()) / unit);
-      t = T(std::clamp(std::floor(value + 0.5), double(L::min()), highest) * unit);
-    }
-    std::memcpy(to, &t, sizeof t);
-  };
-  switch (layout.type) {
-    case Type::u8:
-      return put(uint8_t{});
-    case Type::u16:
-      return put(uint16_t{});
-    case Type::s16:
-      return put(int16_t{});
-    case Type::s32:
-      return put(int32_t{});
-    case Type::f32:
-      return put(float{});
-  }
-}
-
-// Makes several bands per thread, but high enough that the rows above and below are not most of the
-// work.
-template <class C>
-void CpuGaussian<C>::cut_bands(PlanePlan* plan) {
-  PlanePlan& p = *plan;
-  const int threads = pool_.threads(), rx = p.x.radius, ry = p.y.radius;
-  const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
-  const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // operations for a component
-  int bands = 1;
-  if (threads > 1 && cost * width * height * channels >= kMinWork) {
-    const int sensible = height / (4 * std::max(2 * ry, 4));
-    bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
-    bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
-  }
-  const auto edge = [&](int n) {
-    const int y = int(int64_t(height) * n / bands);
-    return n == bands ? height : y / p.outputs * p.outputs;
-  };
-  for (int b = 0; b < bands; b++) {
-    const Span rows{edge(b), edge(b + 1)};
-    p.bands.push_back(rows);
-    tasks_.push_back({p.plane, rows, cost * rows.size() * width * channels});
-  }
-}
-
-// Makes strips so wide that none reaches beyond its neighbour, with any border.
-template <class C>
-void CpuGaussian<C>::cut_strips(PlanePlan* plan) {
-  PlanePlan& p = *plan;
-  const int width = p.layout.width, rx = p.x.radius;
-  const size_t ring = p.slots * p.rows->slot_bytes(width, p.layout.channels);
-  int strips = int(std::min<size_t>(blocks_of(ring, kRingBytes), width));
-  const int minimum = std::max(kMinStrip, rx + 1) + kStripMultiple;
-  strips = std::max(1, std::min(strips, width / minimum));
-  const auto edge = [&](int n) {
-    const int x = int(int64_t(width) * n / strips);
-    return n == strips ? width : x / kStripMultiple * kStripMultiple;
-  };
-  for (int s = 0; s < strips; s++) p.strips.push_back({edge(s), edge(s + 1)});
-  for (int x = 1; x <= rx; x++) {
-    p.left.push_back(border_index(x - rx - 1, width, border_));
-    p.right.push_back(border_index(width + x - 1, width, border_));
-  }
-}
-
-// Chooses the rows that are copied before the plane is filtered in place.
-template <class C>
-Status CpuGaussian<C>::choose_saved_rows(PlanePlan* plan) {
-  PlanePlan& p = *plan;
-  const int height = p.layout.height, ry = p.y.radius;
-  p.saved_at.assign(height, -1);
-  for (const Span& rows : p.bands)
-    for (int y = rows.begin - ry; y < rows.end + ry; y++) {
-      const int at = border_index(y, height, border_);
-      if (at < 0 || (y >= rows.begin && y < rows.end) || p.saved_at[at] >= 0) continue;
-      p.saved_at[at] = int(p.saved_rows.size());
-      p.saved_rows.push_back(at);
-    }
-  VF_TRY(pool_.allocate(Memory::host, p.row_size * p.saved_rows.size(), &p.saved));
-  for (int at = 0; at < int(p.saved_rows.size()); at += kMinBand)
-    saves_.push_back({p.plane, {at, std::min(at + kMinBand, int(p.saved_rows.size()))}, 0});
-  return {};
-}
-
-template <class C>
-void CpuGaussian<C>::add_scratch(const PlanePlan& p, ScratchSizes* sizes) const {
-  ScratchSizes& need = *sizes;
-  const auto longest = [](const std::vector<Span>& spans) {
-    int size = 0;
-    for (const Span& s : spans) size = std::max(size, s.size());
-    return size;
-  };
-  const int widest = longest(p.strips), channels = p.layout.channels, rx = p.x.radius;
-  const size_t pixel = channels * sizeof(C);
-  need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
-  need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
-  if (p.layout.pixel_step() != channels) need.gathered = need.packed;
-  need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
-  need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
-  if (in_place_ && p.strips.size() > 1) {
-    need.edge = std::max(need.edge, longest(p.bands) * rx * pixel);
-    if (border_ == Border::wrap) need.wrapped = need.edge;
-  }
-}
-
-template <class C>
-Status CpuGaussian<C>::allocate_scratch(const ScratchSizes& need) {
-  const auto lay_out = [&](char* memory, Scratch* s) {
-    Arena arena(memory);
-    for (uint8_t*& line : s->line) line = arena.take<uint8_t>(need.line);
-    s->packed = arena.take<uint8_t>(need.packed);
-    s->gathered = arena.take<uint8_t>(need.gathered);
-    s->ring = arena.take<uint8_t>(need.ring);
-    for (uint8_t*& row : s->rows) row = arena.take<uint8_t>(need.row);
-    s->ordered = arena.take<uint8_t>(need.row);
-    for (uint8_t*& edge : s->edge) edge = arena.take<uint8_t>(need.edge);
-    s->wrapped = arena.take<uint8_t>(need.wrapped);
-    return arena.used();
-  };
-  for (int t = 0; t < pool_.threads(); t++) {
-    Scratch s;
-    const size_t total = lay_out(nullptr, &s);
-    Allocation block;
-    VF_TRY(pool_.allocate(Memory::host, total, &block));
-    // Padding behind lines and slots is read, but its results are not used.
-    std::memset(block.data(), 0, total);
-    lay_out(block.as<char>(), &s);
-    memory_.push_back(std::move(block));
-    scratch_.push_back(s);
-  }
-  return {};
-}
-
-template <class C>
-Status CpuGaussian<C>::prepare(const GaussianTask& task) {
-  ScratchSizes need;
-  for (int i = 0; i < task.layout.planes; i++) {
-    PlanePlan p;
-    p.plane = i;
-    p.layout = task.layout.plane[i];
-    const int channels = p.layout.channels;
-    const GaussianPlane& g = task.plane[i];
-    const int all = (1 << channels) - 1;
-    p.channels = g.channels & all;
-    p.whole = p.channels == all && p.layout.pixel_step() == channels;
-    p.row_size = aligned(size_t(p.layout.width) * channels * sizeof(C));
-    p.rows = &gaussian_rows(task.layout, g, &p.x, &p.y);
-    p.copies = p.channels == 0 || (p.x.radius == 0 && p.y.radius == 0);
-    p.outputs = gaussian_outputs(p.y.radius);
-    p.slots = gaussian_slots(p.y.radius, p.rows->rows_per_slot);
-    for (int c = 0; c < channels; c++)
-      put_outside(task.layout, g.border_value[c], p.outside + c * sizeof(C));
-    cut_bands(&p);
-    cut_strips(&p);
-    if (!p.copies) {
-      if (in_place_) VF_TRY(choose_saved_rows(&p));
-      add_scratch(p, &need);
-    }
-    planes_.push_back(std::move(p));
-  }
-  // Long tasks come first, so that none starts last.
-  std::stable_sort(tasks_.begin(), tasks_.end(),
-                   [](const Task& a, const Task& b) { return a.work > b.work; });
-  return allocate_scratch(need);
-}
-
-template <class C>
-Status CpuGaussian<C>::enqueue(const Image& src, const Image& dst) {
-  const auto band = [&](const Task& task) {
-    const int i = task.plane;
-    return Band{planes_[i],
-                task.rows,
-                static_cast<const C*>(src.data[i]),
-                src.stride[i] / ptrdiff_t(sizeof(C)),
-                static_cast<C*>(dst.data[i]),
-                dst.stride[i] / ptrdiff_t(sizeof(C)),
-                src.data[i] == dst.data[i]};
-  };
-  size_t saved = 0;
-  for (const PlanePlan& p : planes_)
-    if (src.data[p.plane] == dst.data[p.plane]) saved += p.saved_rows.size() * p.row_size;
-  auto save = [&](int i, int) {
-    const Band b = band(saves_[i]);
-    if (b.overwrites)
-      for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
-  };
-  if (saved >= kMinCopy)
-    pool_.parallel(int(saves_.size()), save);
-  else if (saved > 0)
-    for (int i = 0; i < int(saves_.size()); i++) save(i, 0);
-  pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
-    const Band b = band(tasks_[i]);
-    if (!b.p.copies)
-      filter(b, scratch_[thread]);
-    else if (!b.overwrites)
-      copy(b);
-  });
-  return {};
-}
-
-template <class C>
-void CpuGaussian<C>::save_row(const Band& band, int index) {
-  const PlaneLayout& l = band.p.layout;
-  const int y = band.p.saved_rows[index];
-  copy_pixels(band.src + y * band.src_stride, l.pixel_step(),
-              reinterpret_cast<C*>(band.p.saved.template as<uint8_t>() + index * band.p.row_size),
-              l.channels, l.channels, l.width);
-}
-
-template <class C>
-void CpuGaussian<C>::copy(const Band& band) {
-  const PlaneLayout& l = band.p.layout;
-  for (int y = band.rows.begin; y < band.rows.end; y++)
-    copy_pixels(band.src + y * band.src_stride, l.pixel_step(), band.dst + y * band.dst_stride,
-                l.pixel_step(), l.channels, l.width);
-}
-
-template <class C>
-void CpuGaussian<C>::filter(const Band& band, Scratch& s) {
-  for (int strip = 0; strip < int(band.p.strips.size()); strip++) {
-    filter_strip(band, strip, s);
-    std::swap(s.edge[0], s.edge[1]);
-  }
-}
-
-template <class C>
-void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
-  const PlanePlan& p = band.p;
-  const Span columns = p.strips[strip];
-  const int width = columns.size(), channels = p.layout.channels;
-  const int group = p.rows->rows_per_slot;
-  const int last = band.rows.end - 1 + p.y.radius;  // row read
-  const size_t pitch = row_pitch(p.rows->slot_bytes(width, channels));
-  const bool reorder = p.rows->order && channels == 3;
-  const void* window[kMaxSlots];
-  int filled = 0;  // slots
-  int y = band.rows.begin;
-  for (int first = 0; y < band.rows.end; y += p.outputs, first += p.outputs / group) {
-    for (; filled < first + p.slots; filled++) {
-      const int row = band.rows.begin - p.y.radius + filled * group;
-      if (row > last) break;
-      for (int i = 0; i < group && row + i <= last; i++)
-        convert_row(band, columns, row + i, s, s.line[i]);
-      const void* lines[2] = {s.line[0], s.line[1]};
-      p.rows->horizontal(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
-    }
-    for (int i = 0; i < p.slots; i++) window[i] = s.ring + (first + i) % p.slots * pitch;
-    const int stored = std::min(p.outputs, band.rows.end - y);
-    const bool direct = p.whole && !reorder;
-    void* out[4];
-    for (int i = 0; i < stored; i++)
-      out[i] = direct ? static_cast<void*>(band.dst + (y + i) * band.dst_stride +
-                                           ptrdiff_t(columns.begin) * channels)
-                      : s.rows[i];
-    p.rows->vertical(window, p.y, width, channels, shift_, p.outputs, stored, out);
-    if (direct) continue;
-    for (int i = 0; i < stored; i++)
-      store(band, columns, y + i, reinterpret_cast<const C*>(s.rows[i]), s);
-  }
-}
-
-// Makes a line of the pixels that row `y` of a strip needs. Neighbouring pixels come directly from
-// the image, and others through packed memory.
-template <class C>
-void CpuGaussian<C>::convert_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line) {
-  const PlanePlan& p = band.p;
-  const int channels = p.layout.channels, rx = p.x.radius, width = p.layout.width;
-  const int total = columns.size() + 2 * rx;
-  const size_t edge = size_t(rx) * channels;  // components
-  C* const packed = reinterpret_cast<C*>(s.packed);
-  const auto* outside = reinterpret_cast<const C*>(p.outside);
-  const auto convert = [&](const C* from, int x, int pixels) {
-    if (pixels > 0)
-      p.rows->convert(from, pixels, channels, line + size_t(x) * channels * p.rows->line_component);
-  };
-
-  const bool own = y >= band.rows.begin && y < band.rows.end;
-  const int at = border_index(y, p.layout.height, border_);
-  if (at < 0) {
-    for (int x = 0; x < total; x++) std::copy_n(outside, channels, packed + x * channels);
-    return convert(packed, 0, total);
-  }
-  const bool saved = band.overwrites && !own;
-  const C* const row =
-      saved ? reinterpret_cast<const C*>(p.saved_row(at)) : band.src + at * band.src_stride;
-  const int step = saved ? channels : p.layout.pixel_step();
-  const auto shown = [&](const std::vector<int>& from, C* to) {
-    for (int i = 0; i < rx; i++, to += channels)
-      std::copy_n(from[i] < 0 ? outside : row + ptrdiff_t(from[i]) * step, channels, to);
-  };
-  // `base` and `low` locate pixel `x` of the frame, and its neighbours as far as the line lies
-  // inside the frame.
-  const C* base = row;
-  int low = 0;
-  if (step != channels) {
-    low = std::max(columns.begin - rx, 0);
-    copy_pixels(row + ptrdiff_t(low) * step, step, reinterpret_cast<C*>(s.gathered), channels,
-                channels, std::min(columns.end + rx, width) - low);
-    base = reinterpret_cast<const C*>(s.gathered);
-  }
-  const auto pixels = [&](int x) { return base + ptrdiff_t(x - low) * channels; };
-
-  // In place, the strip to the left has overwritten the columns there.
-  const bool first = columns.begin == 0, final = columns.end == width;
-  const bool keeps = band.overwrites && own && p.strips.size() > 1;
-  const size_t kept = own ? (y - band.rows.begin) * edge : 0;
-  // Pieces begin at an even place in the line, because convert() may take pixels in pairs.
-  int head = 0;
-  if (first || keeps) {
-    head = rx + rx % 2;
-    if (first)
-      shown(p.left, packed);
-    else
-      std::copy_n(reinterpret_cast<const C*>(s.edge[0]) + kept, edge, packed);
-    if (rx % 2) std::copy_n(pixels(columns.begin), channels, packed + edge);
-    convert(packed, 0, head);
-  }
-  int middle = (final ? total - rx : total) - head;
-  if (final) middle -= middle % 2;
-  convert(pixels(columns.begin - rx + head), head, middle);
-  if (final) {
-    const int inner = total - rx - head - middle;  // 0 or 1
-    std::copy_n(pixels(width - inner), inner * channels, packed);
-    C* const behind = packed + inner * channels;
-    if (keeps && border_ == Border::wrap)
-      std::copy_n(reinterpret_cast<const C*>(s.wrapped) + kept, edge, behind);
-    else
-      shown(p.right, behind);
-    convert(packed, head + middle, inner + rx);
-  }
-  if (keeps) {
-    std::copy_n(pixels(columns.end - rx), edge, reinterpret_cast<C*>(s.edge[1]) + kept);
-    if (first && border_ == Border::wrap)
-      std::copy_n(pixels(0), edge, reinterpret_cast<C*>(s.wrapped) + kept);
-  }
-}
-
-// Writes a row to the image: filtered channels from scratch memory, the others from the source.
-template <class C>
-void CpuGaussian<C>::store(const Band& band, Span columns, int y, const C* row, Scratch& s) {
-  const PlanePlan& p = band.p;
-  const int channels = p.layout.channels, step = p.layout.pixel_step();
-  C* dst = band.dst + y * band.dst_stride + ptrdiff_t(columns.begin) * step;
-  const C* src = band.src + y * band.src_stride + ptrdiff_t(columns.begin) * step;
-  if (p.rows->order && channels == 3) {
-    void* const to = p.whole ? static_cast<void*>(dst) : s.ordered;
-    p.rows->order(row, columns.size(), to);
-    if (p.whole) return;
-    row = reinterpret_cast<const C*>(s.ordered);
-  }
-  if (p.channels == (1 << channels) - 1) {
-    copy_pixels(row, channels, dst, step, channels, columns.size());
-    return;
-  }
-  for (int x = 0; x < columns.size(); x++, row += channels, src += step, dst += step)
-    for (int c = 0; c < channels; c++) dst[c] = p.channels >> c & 1 ? row[c] : src[c];
-}
-
-template <class C>
-Status make(CpuQueue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
-  auto plan = std::make_unique<CpuGaussian<C>>(queue, task);
-  VF_TRY(plan->prepare(task));
-  *out = std::move(plan);
-  return {};
-}
-
 }  // namespace
 
 Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
-  auto& pool = static_cast<CpuQueue&>(queue);
   switch (size_of(task.layout.type)) {
     case 1:
-      return make<uint8_t>(pool, task, out);
+      return make_prepared<CpuGaussian<uint8_t>, CpuQueue>(queue, task, out);
     case 2:
-      return make<uint16_t>(pool, task, out);
+      return make_prepared<CpuGaussian<uint16_t>, CpuQueue>(queue, task, out);
     default:
-      return make<uint32_t>(pool, task, out);
+      return make_prepared<CpuGaussian<uint32_t>, CpuQueue>(queue, task, out);
   }
 }
 

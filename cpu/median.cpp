@@ -25,6 +25,7 @@
 #include "cpu/arena.h"
 #include "cpu/median_rows.h"
 #include "cpu/queue.h"
+#include "filters/make.h"
 #include "filters/median_network.h"
 #include "filters/median_task.h"
 
@@ -72,9 +73,6 @@ struct Unit {
 struct PlanePlan {
   PlaneLayout layout;
   MedianPlane median;
-  Border border;
-  bool outliers_only;
-  uint32_t threshold;
   Way way = Way::copy;
   std::vector<Unit> units;
   std::vector<Rect> rects;  // where histograms make the median
@@ -223,15 +221,16 @@ class CpuMedian final : public Plan {
   CpuMedian(CpuQueue& queue, const MedianTask& task)
       : Plan(queue, task.layout, task.layout, task.placement),
         pool_(queue),
+        task_(task),
         type_(task.layout.type),
         size_(size_of(task.layout.type)) {}
 
-  Status prepare(const MedianTask& task) {
+  Status prepare() {
     size_t copy = 0;
     scratch_ = kSlack;
-    for (int i = 0; i < task.layout.planes; i++) {
+    for (int i = 0; i < task_.layout.planes; i++) {
       PlanePlan& p = plan_[i];
-      choose(task, i, &p);
+      choose(i, &p);
       if (p.way == Way::copy) continue;
       copy = std::max(copy, p.rows * p.pitch + kSlack);
       scratch_ = std::max(scratch_, thread_bytes(p));
@@ -248,13 +247,10 @@ class CpuMedian final : public Plan {
  private:
   int index_of_size() const { return size_ == 1 ? 0 : size_ == 2 ? 1 : 2; }
 
-  void choose(const MedianTask& task, int index, PlanePlan* out) {
+  void choose(int index, PlanePlan* out) {
     PlanePlan& p = *out;
-    p.layout = task.layout.plane[index];
-    p.median = task.plane[index];
-    p.border = task.border;
-    p.outliers_only = task.outliers_only;
-    p.threshold = task.threshold;
+    p.layout = task_.layout.plane[index];
+    p.median = task_.plane[index];
     const PlaneLayout& l = p.layout;
     const uint8_t all = uint8_t((1 << l.channels) - 1);
     const uint8_t mask = p.median.copies() ? uint8_t(0) : p.median.channels;
@@ -269,7 +265,7 @@ class CpuMedian final : public Plan {
     }
     const int kw = p.median.size_x, kh = p.median.size_y, w = l.width, h = l.height;
     const int rx = kw / 2, ry = kh / 2;
-    const bool shrink = task.border == Border::shrink;
+    const bool shrink = task_.border == Border::shrink;
     const bool u8 = type_ == Type::u8;
     if (shrink && (w < kw || h < kh)) {
       p.way = Way::histogram;
@@ -300,7 +296,7 @@ class CpuMedian final : public Plan {
     if (p.way == Way::network)
       p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
     p.three = kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels &&
-              mask == all && !p.outliers_only;
+              mask == all && !task_.outliers_only;
     if (p.way == Way::threshold) {
       // The pixels and counts of a block stay in the second-level cache over all thresholds. Rows
       // of an odd number of cache lines do not compete for the same sets.
@@ -373,7 +369,7 @@ class CpuMedian final : public Plan {
     if (p.way == Way::network) count(&CpuMedian::network_arrays);
     if (p.way == Way::threshold) count(&CpuMedian::threshold_arrays);
     if (!p.rects.empty()) count(&CpuMedian::histogram_arrays);
-    if (p.outliers_only) count(&CpuMedian::outlier_arrays);
+    if (task_.outliers_only) count(&CpuMedian::outlier_arrays);
     return bytes;
   }
   Arena thread_memory(int thread) const { return Arena(threads_.as<char>() + thread * scratch_); }
@@ -397,7 +393,7 @@ class CpuMedian final : public Plan {
   template <class T>
   void make_copy(const PlanePlan& p, const Unit& u, const Image& src, int plane) {
     const PlaneLayout& l = p.layout;
-    const Border border = padding_of(p.border);
+    const Border border = padding_of(task_.border);
     const int w = l.width, rx = p.median.size_x / 2, ry = p.median.size_y / 2;
     const int columns = w + p.median.size_x - 1, step = l.pixel_step(), components = u.components;
     const size_t pixel = components * sizeof(T);
@@ -420,12 +416,8 @@ class CpuMedian final : public Plan {
           for (int x = 0; x < columns; x++) put(x);
         } else {
           for (int x = 0; x < rx; x++) put(x);
-          if (step == components) {
-            std::memcpy(line + rx * components, from, w * pixel);
-          } else {
-            T* to = line + rx * components;
-            for (int x = 0; x < w; x++) to[x] = from[ptrdiff_t(x) * step];
-          }
+          copy_channels(from, step, line + rx * components, components, components, kAllChannels,
+                        w);
           for (int x = rx + w; x < columns; x++) put(x);
         }
         if (type_ == Type::f32)
@@ -468,16 +460,8 @@ class CpuMedian final : public Plan {
     const int w = p.layout.width, components = u.components, step = p.layout.pixel_step();
     if (type_ == Type::f32)
       for (int i = 0; i < w * components; i++) line[i] = T(float_bits(uint32_t(line[i])));
-    T* to = row_of<T>(dst, plane, y) + u.first;
-    if (u.mask == (1 << components) - 1 && step == components) {
-      std::memcpy(to, line, size_t(w) * components * sizeof(T));
-      return;
-    }
-    for (int c = 0; c < components; c++) {
-      if (!(u.mask >> c & 1)) continue;
-      const T* from = line + c;
-      for (int x = 0; x < w; x++) to[ptrdiff_t(x) * step + c] = from[x * components];
-    }
+    copy_channels(line, components, row_of<T>(dst, plane, y) + u.first, step, components, u.mask,
+                  w);
   }
 
   template <class T>
@@ -524,7 +508,7 @@ class CpuMedian final : public Plan {
   void three(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
     const int w = p.layout.width, h = p.layout.height, channels = p.layout.channels;
     const size_t row_size = size_t(w) * channels;
-    const Border border = padding_of(p.border);
+    const Border border = padding_of(task_.border);
     const auto run = median_rows().three[index_of_size()];
     for_bands(h, 2, [&](int y0, int y1, int thread) {
       Arena arena = thread_memory(thread);
@@ -644,7 +628,7 @@ class CpuMedian final : public Plan {
     const int bands = blocks_of(rect.y1 - rect.y0, kTileRows);
     const int tiles = blocks_of(rect.x1 - rect.x0, kTileColumns);
     const int filtered = __builtin_popcount(u.mask);
-    const bool shrink = p.border == Border::shrink;
+    const bool shrink = task_.border == Border::shrink;
     pool_.parallel(bands * tiles * filtered, [&](int task, int thread) {
       int component = -1;
       for (int left = task / (bands * tiles); left >= 0; left -= u.mask >> component & 1)
@@ -726,39 +710,23 @@ class CpuMedian final : public Plan {
         }
         T* const to = row_of<T>(dst, plane, y) + u.first;
         T* const line = direct ? to : reinterpret_cast<T*>(lines[3]);
-        if (!direct)
-          for (int x = 0; x < w; x++)
-            for (int c = 0; c < components; c++)
-              line[x * components + c] = to[ptrdiff_t(x) * step + c];
+        if (!direct) copy_channels(to, step, line, components, components, kAllChannels, w);
         median_rows().outliers[k]({reinterpret_cast<const T*>(split ? lines[2] : centre) + border,
                                    split ? lines[0] : columns[0], split ? lines[1] : columns[1],
                                    line, size_t(w) * components, size_t(components), kw,
-                                   p.threshold});
-        if (!direct)
-          for (int x = 0; x < w; x++)
-            for (int c = 0; c < components; c++)
-              if (u.mask >> c & 1) to[ptrdiff_t(x) * step + c] = line[x * components + c];
+                                   task_.threshold});
+        if (!direct) copy_channels(line, components, to, step, components, u.mask, w);
       }
     });
   }
 
   template <class T>
-  void copy_channels(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
+  void copy_others(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
     const PlaneLayout& l = p.layout;
-    const int step = l.pixel_step();
     for_bands(l.height, 1, [&](int y0, int y1, int) {
-      for (int y = y0; y < y1; y++) {
-        const T* from = row_of<T>(src, plane, y);
-        T* to = row_of<T>(dst, plane, y);
-        if (p.way == Way::copy && step == l.channels) {
-          std::memcpy(to, from, size_t(l.width) * step * sizeof(T));
-          continue;
-        }
-        for (int c = 0; c < l.channels; c++)
-          if (p.copied >> c & 1)
-            for (int x = 0; x < l.width; x++)
-              to[ptrdiff_t(x) * step + c] = from[ptrdiff_t(x) * step + c];
-      }
+      for (int y = y0; y < y1; y++)
+        copy_channels(row_of<const T>(src, plane, y), l.pixel_step(), row_of<T>(dst, plane, y),
+                      l.pixel_step(), l.channels, p.copied, l.width);
     });
   }
 
@@ -766,7 +734,7 @@ class CpuMedian final : public Plan {
   void run_planes(const Image& src, const Image& dst) {
     for (int i = 0; i < src.layout.planes; i++) {
       const PlanePlan& p = plan_[i];
-      if (p.copied && src.data[i] != dst.data[i]) copy_channels<T>(p, src, dst, i);
+      if (p.copied && src.data[i] != dst.data[i]) copy_others<T>(p, src, dst, i);
       if (p.way == Way::copy) continue;
       const bool three_by_three = p.three && src.data[i] != dst.data[i];
       if (three_by_three) three<T>(p, src, dst, i);
@@ -776,7 +744,7 @@ class CpuMedian final : public Plan {
         if (p.way == Way::network && !three_by_three) networks<T>(p, u, dst, i);
         if (p.way == Way::threshold) thresholds(p, u, dst, i);
         for (const Rect& r : p.rects) histograms<T>(p, u, r, dst, i);
-        if (p.outliers_only) keep_others<T>(p, u, dst, i);
+        if (task_.outliers_only) keep_others<T>(p, u, dst, i);
       }
     }
   }
@@ -799,8 +767,9 @@ class CpuMedian final : public Plan {
   }
 
   CpuQueue& pool_;
-  Type type_;
-  int size_;
+  const MedianTask task_;
+  const Type type_;
+  const int size_;
   PlanePlan plan_[kMaxPlanes];
   size_t scratch_ = 0;  // bytes per thread
   Allocation copy_, threads_;
@@ -811,10 +780,7 @@ class CpuMedian final : public Plan {
 }  // namespace
 
 Status make_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out) {
-  auto plan = std::make_unique<CpuMedian>(static_cast<CpuQueue&>(queue), task);
-  VF_TRY(plan->prepare(task));
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CpuMedian, CpuQueue>(queue, task, out);
 }
 
 }  // namespace vf::cpu

@@ -46,14 +46,13 @@ void SumRows(const void* first, ptrdiff_t stride, int rows, size_t count, void* 
   }
 }
 
-void SumRows8(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-  SumRows<uint8_t, uint16_t>(first, stride, rows, count, to);
-}
-void SumRows16(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-  SumRows<uint16_t, uint32_t>(first, stride, rows, count, to);
-}
-void SumRowsFloat(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-  SumRows<float, double>(first, stride, rows, count, to);
+using SumRow = void (*)(const void* first, ptrdiff_t stride, int rows, size_t count, void* to);
+
+// Returns the functions for u8, u16 and f32.
+const SumRow* SumRowsByType() {
+  static constexpr SumRow rows[] = {SumRows<uint8_t, uint16_t>, SumRows<uint16_t, uint32_t>,
+                                    SumRows<float, double>};
+  return rows;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -65,54 +64,19 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 namespace {
 
-HWY_EXPORT(SumRows8);
-HWY_EXPORT(SumRows16);
-HWY_EXPORT(SumRowsFloat);
+HWY_EXPORT(SumRowsByType);
 
 using Params = PixelateParams;
 
 constexpr int kTasksPerThread = 4;
 
-// The sums of a type: of the rows of a strip, which add up to no more than it holds, and of blocks.
-template <class T>
-struct Sums;
-template <>
-struct Sums<uint8_t> {
-  using Column = uint16_t;
-  using Block = uint64_t;
-  static void rows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-    HWY_DYNAMIC_DISPATCH(SumRows8)(first, stride, rows, count, to);
-  }
-};
-template <>
-struct Sums<uint16_t> {
-  using Column = uint32_t;
-  using Block = uint64_t;
-  static void rows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-    HWY_DYNAMIC_DISPATCH(SumRows16)(first, stride, rows, count, to);
-  }
-};
-template <>
-struct Sums<float> {
-  using Column = double;
-  using Block = double;
-  static void rows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-    HWY_DYNAMIC_DISPATCH(SumRowsFloat)(first, stride, rows, count, to);
-  }
-};
-
-template <class T>
-T mean_of(typename Sums<T>::Block sum, uint64_t count, int shift) {
-  if constexpr (std::is_same_v<T, float>)
-    return float(sum / double(count));
-  else
-    return block_mean<T>(sum, count, shift);
-}
-
 template <class T>
 class CpuPixelate final : public Plan {
-  using Column = typename Sums<T>::Column;
-  using Block = typename Sums<T>::Block;
+  static constexpr bool kIsFloat = std::is_same_v<T, float>;
+  // These hold the sum of the rows of a strip, which is not larger, and that of a block.
+  using Column =
+      std::conditional_t<kIsFloat, double, std::conditional_t<sizeof(T) == 1, uint16_t, uint32_t>>;
+  using Block = std::conditional_t<kIsFloat, double, uint64_t>;
 
  public:
   CpuPixelate(CpuQueue& queue, const PixelateTask& task)
@@ -186,7 +150,7 @@ class CpuPixelate final : public Plan {
         for (int x0 = p.x.edge(b); x0 < end; x0 += Params::kCellWidth) {
           const int x1 = std::min(x0 + int(Params::kCellWidth), end);
           for (int c = 0; c < channels; c++) {
-            std::conditional_t<std::is_same_v<T, float>, double, uint32_t> cell = 0;
+            std::conditional_t<kIsFloat, double, uint32_t> cell = 0;
             for (int x = x0; x < x1; x++) cell += columns[ptrdiff_t(x - left) * channels + c];
             blocks[ptrdiff_t(b - t.x0) * channels + c] += cell;
           }
@@ -198,19 +162,27 @@ class CpuPixelate final : public Plan {
       const int wide = p.x.edge(b + 1) - p.x.edge(b);
       T pixel[kMaxChannels];
       for (int c = 0; c < channels; c++)
-        pixel[c] = mean_of<T>(blocks[ptrdiff_t(b - t.x0) * channels + c],
-                              uint64_t(wide) * uint64_t(bottom - top), task_.layout.shift);
+        pixel[c] = mean_of(blocks[ptrdiff_t(b - t.x0) * channels + c],
+                           uint64_t(wide) * uint64_t(bottom - top));
       for (int x = 0; x < wide; x++)
         for (int c = 0; c < channels; c++) *mean++ = pixel[c];
     }
     store(src, dst, t, top, bottom, s.means.template as<T>(), p.channels);
   }
 
+  T mean_of(Block sum, uint64_t count) const {
+    if constexpr (kIsFloat)
+      return float(sum / double(count));
+    else
+      return block_mean<T>(sum, count, task_.layout.shift);
+  }
+
   // The sums of `count` pixels over `rows` rows.
   static void sum_rows(const T* from, ptrdiff_t stride, int rows, int count, const PlaneLayout& l,
                        Column* columns) {
     if (l.pixel_step() == l.channels) {
-      Sums<T>::rows(from, stride, rows, size_t(count) * l.channels, columns);
+      const auto sum = HWY_DYNAMIC_DISPATCH(SumRowsByType)()[sizeof(T) / 2];
+      sum(from, stride, rows, size_t(count) * l.channels, columns);
       return;
     }
     for (int x = 0; x < count; x++)
@@ -230,19 +202,11 @@ class CpuPixelate final : public Plan {
     const PlaneLayout& l = task_.layout.plane[t.plane];
     const int channels = l.channels, step = l.pixel_step();
     const int left = p.x.edge(t.x0), count = p.x.edge(t.x1) - left;
-    const int all = (1 << channels) - 1;
-    const bool whole = step == channels && (mask == 0 || mask == all);
     for (int y = top; y < bottom; y++) {
       const T* from = row_of<T>(src, t.plane, y) + ptrdiff_t(left) * step;
       T* to = row_of<T>(dst, t.plane, y) + ptrdiff_t(left) * step;
-      if (whole) {
-        std::memcpy(to, mask ? means : from, size_t(count) * channels * sizeof(T));
-        continue;
-      }
-      for (int x = 0; x < count; x++)
-        for (int c = 0; c < channels; c++)
-          to[ptrdiff_t(x) * step + c] =
-              mask >> c & 1 ? means[ptrdiff_t(x) * channels + c] : from[ptrdiff_t(x) * step + c];
+      copy_channels(means, channels, to, step, channels, mask, count);
+      if (from != to) copy_channels(from, step, to, step, channels, ~mask, count);
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -62,6 +63,21 @@ class CpuQueue final : public Queue {
 template <class T>
 T* row_of(const Image& image, int plane, int y) {
   return reinterpret_cast<T*>(static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane]);
+}
+
+// Copies the channels in `mask` (bit c: channel c) of so many pixels of a row. Steps are in
+// components from pixel to pixel.
+constexpr int kAllChannels = 0xf;
+template <class T>
+void copy_channels(const T* from, int from_step, T* to, int to_step, int channels, int mask,
+                   int pixels) {
+  if (!(~mask & ((1 << channels) - 1)) && from_step == channels && to_step == channels) {
+    std::memcpy(to, from, size_t(pixels) * channels * sizeof(T));
+    return;
+  }
+  for (int c = 0; c < channels; c++)
+    for (int x = 0; x < pixels && mask >> c & 1; x++)
+      to[ptrdiff_t(x) * to_step + c] = from[ptrdiff_t(x) * from_step + c];
 }
 
 // One thread does not fill the memory's bandwidth. For fewer bytes than this, waking others takes

@@ -274,19 +274,10 @@ class CpuRegions final : public RegionsPlan {
     pool_.parallel(int(tiles_.size()), [&](int i, int) {
       const Tile& t = tiles_[i];
       const PlaneLayout& l = source().plane[t.plane];
-      const uint8_t mask = channels(t.plane);
-      const int width = t.rect.x1 - t.rect.x0;
-      for (int y = t.rect.y0; y < t.rect.y1; y++) {
-        const T* from = sample<T>(src, t.plane, t.rect.x0, y);
-        T* to = sample<T>(dst, t.plane, t.rect.x0, y);
-        if (mask == (1 << l.channels) - 1 && l.pixel_step() == l.channels) {
-          std::memcpy(to, from, size_t(width) * l.channels * sizeof(T));
-          continue;
-        }
-        for (int x = 0; x < width; x++, from += l.pixel_step(), to += l.pixel_step())
-          for (int c = 0; c < l.channels; c++)
-            if (mask >> c & 1) to[c] = from[c];
-      }
+      for (int y = t.rect.y0; y < t.rect.y1; y++)
+        copy_channels(sample<const T>(src, t.plane, t.rect.x0, y), l.pixel_step(),
+                      sample<T>(dst, t.plane, t.rect.x0, y), l.pixel_step(), l.channels,
+                      channels(t.plane), t.rect.x1 - t.rect.x0);
     });
   }
 

@@ -15,7 +15,11 @@ enum class Border : uint8_t {
   constant,     // kkk|abcd|kkk
   shrink,       // pixels outside do not take part (median only)
 };
-const char* name_of(Border b);
+inline const char* name_of(Border b) {
+  constexpr const char* names[] = {"replicate", "reflect",  "reflect-101",
+                                   "wrap",      "constant", "shrink"};
+  return names[int(b)];
+}
 
 // Returns the index that a repeating border (reflect, reflect_101, wrap) shows at any i. Shifting i
 // by whole periods moves it into [0, period).

@@ -6,19 +6,8 @@
 namespace vf {
 
 const char* name_of(Type t) {
-  switch (t) {
-    case Type::u8:
-      return "u8";
-    case Type::u16:
-      return "u16";
-    case Type::s16:
-      return "s16";
-    case Type::s32:
-      return "s32";
-    case Type::f32:
-      return "f32";
-  }
-  return "?";
+  constexpr const char* names[] = {"u8", "u16", "s16", "s32", "f32"};
+  return names[int(t)];
 }
 
 bool operator==(const PlaneLayout& a, const PlaneLayout& b) {

@@ -157,15 +157,8 @@ const char* name_of(LetterboxAlign a) {
 }
 
 const char* name_of(Interpolation i) {
-  switch (i) {
-    case Interpolation::bilinear:
-      return "bilinear";
-    case Interpolation::nearest:
-      return "nearest";
-    case Interpolation::area:
-      return "area";
-  }
-  return "?";
+  constexpr const char* names[] = {"bilinear", "nearest", "area"};
+  return names[int(i)];
 }
 
 void LetterboxGeometry::to_source(double x, double y, double* source_x, double* source_y) const {

@@ -4,16 +4,27 @@
 
 namespace vf {
 
-const char* name_of(Backend b) {
-  switch (b) {
+static const BackendTable* reference_backend_table = nullptr;
+
+void set_reference_backend(const BackendTable* table) {
+  reference_backend_table = table;
+}
+
+const BackendTable* backend_table(Backend backend) {
+  switch (backend) {
     case Backend::reference:
-      return "reference";
+      return reference_backend_table;
     case Backend::cpu:
-      return "cpu";
+      return cpu_backend();
     case Backend::cuda:
-      return "cuda";
+      return cuda_backend();
   }
-  return "?";
+  return nullptr;
+}
+
+const char* name_of(Backend b) {
+  constexpr const char* names[] = {"reference", "cpu", "cuda"};
+  return names[int(b)];
 }
 
 Allocation& Allocation::operator=(Allocation&& o) noexcept {

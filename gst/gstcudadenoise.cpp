@@ -77,15 +77,9 @@ static gboolean gst_cuda_denoise_takes(const GstVideoFormatInfo* format) {
          GST_VIDEO_FORMAT_INFO_H_SUB(format, 1) <= 1;
 }
 
-static Settings* gst_cuda_denoise_settings(GObject* object) {
-  return &GST_CUDA_DENOISE(object)->settings;
-}
-
 static vf::DenoiseParams gst_cuda_denoise_params(GstCudaVideoFilter* filter,
                                                  const gstvf::Format& format) {
-  GST_OBJECT_LOCK(filter);
-  Settings s = GST_CUDA_DENOISE(filter)->settings;
-  GST_OBJECT_UNLOCK(filter);
+  Settings s = gstvf::locked(filter, GST_CUDA_DENOISE(filter)->settings);
   gstvf::select_channels(format, s.planes & ~guint(GST_CUDA_VIDEO_FILTER_PLANES_ALPHA), s.channels);
   return s;
 }
@@ -185,9 +179,9 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
   GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_denoise_start);
 
   constexpr vf::Limits<double> any_level{0, G_MAXDOUBLE};
-  const gstvf::RowOptions read_only = {GParamFlags(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)};
+  constexpr auto read_only = GParamFlags(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
   gstvf::install_properties<Settings>(
-      G_OBJECT_CLASS(klass), gst_cuda_denoise_settings,
+      G_OBJECT_CLASS(klass), [](GObject* object) { return &GST_CUDA_DENOISE(object)->settings; },
       {
           {"noise", "Noise", &Settings::noise, Settings::kNoise,
            "Standard deviation of the noise in 8-bit code values, at any depth. -1 = estimate "
@@ -221,7 +215,7 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA denoiser", "Filter/Effect/Video/Hardware",
       "Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(klass, gst_cuda_denoise_takes, gst_cuda_denoise_takes);
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass), gst_cuda_denoise_takes);
   gstvf::install_enabled(G_OBJECT_CLASS(klass));
   klass->add_stats = gst_cuda_denoise_add_stats;
   klass->stateful = TRUE;

@@ -84,5 +84,5 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur", "Filter/Effect/Video/Hardware",
       "Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
 }

@@ -61,14 +61,6 @@ G_DEFINE_TYPE(GstCudaGuidedMatte, gst_cuda_guided_matte, GST_TYPE_CUDA_VIDEO_FIL
 GST_ELEMENT_REGISTER_DEFINE(cudaguidedmatte, "cudaguidedmatte", GST_RANK_NONE,
                             gst_cuda_guided_matte_get_type())
 
-static Settings* gst_cuda_guided_matte_settings(GObject* object) {
-  return &GST_CUDA_GUIDED_MATTE(object)->settings;
-}
-
-static gstvf::MatteMaskSettings* gst_cuda_guided_matte_mask_settings(GObject* object) {
-  return &GST_CUDA_GUIDED_MATTE(object)->settings;
-}
-
 // Caps
 
 static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
@@ -241,10 +233,6 @@ static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
   return stopped;
 }
 
-static void gst_cuda_guided_matte_forget(GstCudaVideoFilter* filter) {
-  GST_CUDA_GUIDED_MATTE(filter)->masks.forget();
-}
-
 static void gst_cuda_guided_matte_add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
   if (!GST_CUDA_GUIDED_MATTE(filter)->settings.external()) return;
   const gstvf::FrameStats& s = gst_cuda_video_filter_stats(filter);
@@ -273,7 +261,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
   gstvf::install_enabled(object_class);
   Settings::install(
-      object_class, gst_cuda_guided_matte_settings, gst_cuda_guided_matte_mask_settings,
+      object_class, [](GObject* object) { return &GST_CUDA_GUIDED_MATTE(object)->settings; },
       {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask, gst_cuda_guided_matte_mask_changed},
       {gstvf::kControllable, gst_cuda_guided_matte_refuse_output,
        gst_cuda_guided_matte_output_changed});
@@ -282,14 +270,13 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA guided matte", "Filter/Effect/Video/Hardware",
       "Refines a matte along the picture's edges, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(klass, gstvf::guided_matte_formats,
-                                      gstvf::guided_matte_formats);
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass), gstvf::guided_matte_formats);
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_transform_caps);
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
   object_class->finalize = gst_cuda_guided_matte_finalize;
-  klass->forget = gst_cuda_guided_matte_forget;
+  klass->forget = [](GstCudaVideoFilter* filter) { GST_CUDA_GUIDED_MATTE(filter)->masks.forget(); };
   klass->add_stats = gst_cuda_guided_matte_add_stats;
   klass->stateful = TRUE;
   klass->forgets_at_discont = gst_cuda_guided_matte_forgets_at_discont;

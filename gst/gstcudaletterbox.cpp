@@ -61,10 +61,6 @@ G_DEFINE_TYPE(GstCudaLetterbox, gst_cuda_letterbox, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudaletterbox, "cudaletterbox", GST_RANK_NONE,
                             gst_cuda_letterbox_get_type())
 
-static gstvf::LetterboxSettings* gst_cuda_letterbox_settings(GObject* object) {
-  return &GST_CUDA_LETTERBOX(object)->settings;
-}
-
 static Place gst_cuda_letterbox_get_place(GstCudaLetterbox* self) {
   return gstvf::locked(self, self->place);
 }
@@ -109,12 +105,6 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
   params.pixel_aspect = place.params.pixel_aspect;
   return vf::make_letterbox(queue, in.layout, in.color, out.layout, to, place.geometry, params,
                             plan);
-}
-
-// If the size does not change, the caps do not change at all.
-static gboolean gst_cuda_letterbox_is_identity(GstCudaVideoFilter*, const gstvf::Format&,
-                                               const gstvf::Format&) {
-  return TRUE;
 }
 
 // Caps
@@ -271,9 +261,9 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
 
-  gstvf::LetterboxSettings::install(G_OBJECT_CLASS(klass), gst_cuda_letterbox_settings,
-                                    gst_cuda_letterbox_geometry_changed,
-                                    gst_cuda_letterbox_stride_changed);
+  gstvf::LetterboxSettings::install(
+      G_OBJECT_CLASS(klass), [](GObject* object) { return &GST_CUDA_LETTERBOX(object)->settings; },
+      gst_cuda_letterbox_geometry_changed, gst_cuda_letterbox_stride_changed);
   gst_element_class_set_static_metadata(
       element_class, "CUDA letterbox", gstvf::letterbox_class(),
       "Resizes video without distortion, pads it, and converts it to network input, on an NVIDIA "
@@ -292,7 +282,9 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_sink_event);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_stop);
   klass->describe = gst_cuda_letterbox_describe;
-  klass->is_identity = gst_cuda_letterbox_is_identity;
+  // If the size does not change, the caps do not change at all.
+  klass->is_identity = [](GstCudaVideoFilter*, const gstvf::Format&,
+                          const gstvf::Format&) -> gboolean { return TRUE; };
   klass->make_plan = gst_cuda_letterbox_make_plan;
   klass->finish_frame = gst_cuda_letterbox_finish_frame;
   klass->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;

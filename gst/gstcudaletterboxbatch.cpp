@@ -32,9 +32,7 @@ typedef struct _GstCudaLetterboxBatch {
   GstAggregator parent;
   Batcher* batcher;
 } GstCudaLetterboxBatch;
-typedef struct _GstCudaLetterboxBatchClass {
-  GstAggregatorClass parent_class;
-} GstCudaLetterboxBatchClass;
+using GstCudaLetterboxBatchClass = GstAggregatorClass;
 
 #define GST_CUDA_LETTERBOX_BATCH(obj) \
   (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_batch_get_type(), GstCudaLetterboxBatch))
@@ -56,18 +54,6 @@ static Batcher& batcher_of(gpointer self) {
 }
 
 // Settings
-
-static gstvf::BackendSettings* gst_cuda_letterbox_batch_backend(GObject* object) {
-  return &batcher_of(object).backend;
-}
-
-static gstvf::BatchSettings* gst_cuda_letterbox_batch_settings(GObject* object) {
-  return &batcher_of(object).settings;
-}
-
-static gstvf::LetterboxSettings* gst_cuda_letterbox_batch_letterbox(GObject* object) {
-  return &batcher_of(object).letterbox;
-}
 
 static void gst_cuda_letterbox_batch_wait_changed(GObject* object) {
   const guint wait = gstvf::locked(object, batcher_of(object).settings.max_wait);
@@ -170,11 +156,6 @@ static gboolean gst_cuda_letterbox_batch_start(GstAggregator* self) {
   return batcher_of(self).start();
 }
 
-static gboolean gst_cuda_letterbox_batch_stop(GstAggregator* self) {
-  batcher_of(self).stop();
-  return TRUE;
-}
-
 static gboolean gst_cuda_letterbox_batch_set_clock(GstElement* element, GstClock* clock) {
   GstClock* own = clock ? nullptr : gst_system_clock_obtain();
   const gboolean ok = GST_ELEMENT_CLASS(parent_class)->set_clock(element, clock ? clock : own);
@@ -230,43 +211,10 @@ static gboolean gst_cuda_letterbox_batch_sink_query(GstAggregator* self, GstAggr
   return GST_AGGREGATOR_CLASS(parent_class)->sink_query(self, pad, query);
 }
 
-static GstFlowReturn gst_cuda_letterbox_batch_update_src_caps(GstAggregator* self,
-                                                              GstCaps* downstream, GstCaps** caps) {
-  return batcher_of(self).update_caps(downstream, caps);
-}
-
-static gboolean gst_cuda_letterbox_batch_negotiated_src_caps(GstAggregator* self, GstCaps* caps) {
-  return batcher_of(self).set_caps(caps);
-}
-
 static gboolean gst_cuda_letterbox_batch_negotiate(GstAggregator* self) {
   const gboolean ok = GST_AGGREGATOR_CLASS(parent_class)->negotiate(self);
   if (!ok) batcher_of(self).not_negotiated();
   return ok;
-}
-
-static gboolean gst_cuda_letterbox_batch_decide_allocation(GstAggregator* self, GstQuery* query) {
-  return batcher_of(self).decide_allocation(query);
-}
-
-static gboolean gst_cuda_letterbox_batch_propose_allocation(GstAggregator* self, GstAggregatorPad*,
-                                                            GstQuery*, GstQuery* query) {
-  return batcher_of(self).propose_allocation(query);
-}
-
-// Batches
-
-static GstFlowReturn gst_cuda_letterbox_batch_flush(GstAggregator* self) {
-  batcher_of(self).flush();
-  return GST_FLOW_OK;
-}
-
-static GstClockTime gst_cuda_letterbox_batch_get_next_time(GstAggregator* self) {
-  return batcher_of(self).next_time();
-}
-
-static GstFlowReturn gst_cuda_letterbox_batch_aggregate(GstAggregator* self, gboolean) {
-  return batcher_of(self).aggregate();
 }
 
 // Class
@@ -290,11 +238,14 @@ static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klas
 
   object_class->finalize = gst_cuda_letterbox_batch_finalize;
   object_class->notify = gst_cuda_letterbox_batch_notify;
-  gstvf::BatchSettings::install(object_class, gst_cuda_letterbox_batch_settings,
-                                gst_cuda_letterbox_batch_wait_changed);
-  gstvf::LetterboxSettings::install(object_class, gst_cuda_letterbox_batch_letterbox, nullptr,
-                                    nullptr);
-  gstvf::BackendSettings::install(object_class, gst_cuda_letterbox_batch_backend, false);
+  gstvf::BatchSettings::install(
+      object_class, [](GObject* object) { return &batcher_of(object).settings; },
+      gst_cuda_letterbox_batch_wait_changed);
+  gstvf::LetterboxSettings::install(
+      object_class, [](GObject* object) { return &batcher_of(object).letterbox; }, nullptr,
+      nullptr);
+  gstvf::BackendSettings::install(
+      object_class, [](GObject* object) { return &batcher_of(object).backend; }, false);
 
   gst_element_class_set_static_metadata(element_class, "CUDA letterbox batcher", "Filter/Video",
                                         "Makes one tensor from the frames of many streams, as "
@@ -316,18 +267,33 @@ static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klas
   element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_set_context);
   agg_class->create_new_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_create_new_pad);
   agg_class->start = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_start);
-  agg_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_stop);
-  agg_class->flush = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_flush);
   agg_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_event);
   agg_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_src_event);
   agg_class->src_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_src_query);
   agg_class->sink_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_query);
-  agg_class->update_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_update_src_caps);
-  agg_class->negotiated_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiated_src_caps);
   agg_class->negotiate = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiate);
-  agg_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_decide_allocation);
-  agg_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_propose_allocation);
-  agg_class->get_next_time = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_get_next_time);
-  agg_class->aggregate = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_aggregate);
+  agg_class->stop = [](GstAggregator* self) -> gboolean {
+    batcher_of(self).stop();
+    return TRUE;
+  };
+  agg_class->flush = [](GstAggregator* self) {
+    batcher_of(self).flush();
+    return GST_FLOW_OK;
+  };
+  agg_class->update_src_caps = [](GstAggregator* self, GstCaps* downstream, GstCaps** caps) {
+    return batcher_of(self).update_caps(downstream, caps);
+  };
+  agg_class->negotiated_src_caps = [](GstAggregator* self, GstCaps* caps) -> gboolean {
+    return batcher_of(self).set_caps(caps);
+  };
+  agg_class->decide_allocation = [](GstAggregator* self, GstQuery* query) -> gboolean {
+    return batcher_of(self).decide_allocation(query);
+  };
+  agg_class->propose_allocation = [](GstAggregator* self, GstAggregatorPad*, GstQuery*,
+                                     GstQuery* query) -> gboolean {
+    return batcher_of(self).propose_allocation(query);
+  };
+  agg_class->get_next_time = [](GstAggregator* self) { return batcher_of(self).next_time(); };
+  agg_class->aggregate = [](GstAggregator* self, gboolean) { return batcher_of(self).aggregate(); };
   gstvf::register_letterbox_meta();
 }

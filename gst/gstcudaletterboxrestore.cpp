@@ -63,9 +63,7 @@ typedef struct _GstCudaLetterboxRestore {
   gstvf::HeldEvents held;   // events that wait for the first caps
   gstvf::Originals* originals;
 } GstCudaLetterboxRestore;
-typedef struct _GstCudaLetterboxRestoreClass {
-  GstElementClass parent_class;
-} GstCudaLetterboxRestoreClass;
+using GstCudaLetterboxRestoreClass = GstElementClass;
 
 #define GST_CUDA_LETTERBOX_RESTORE(obj)                                     \
   (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_restore_get_type(), \
@@ -78,10 +76,6 @@ G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxRestore, gst_cuda_letterbox_restore, GST
                                                 "original frames behind a network"))
 GST_ELEMENT_REGISTER_DEFINE(cudaletterboxrestore, "cudaletterboxrestore", GST_RANK_NONE,
                             gst_cuda_letterbox_restore_get_type())
-
-static Settings* gst_cuda_letterbox_restore_settings(GObject* object) {
-  return &GST_CUDA_LETTERBOX_RESTORE(object)->settings;
-}
 
 // Caps and events of the source pad
 
@@ -307,20 +301,15 @@ static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* 
        {Dropped::restore, "Output their originals in order, without results of the network",
         "restore"}});
   gstvf::install_properties<Settings>(
-      G_OBJECT_CLASS(klass), gst_cuda_letterbox_restore_settings,
-      {{"dropped",
-        "Dropped",
-        &Settings::dropped,
-        dropped,
+      G_OBJECT_CLASS(klass),
+      [](GObject* object) { return &GST_CUDA_LETTERBOX_RESTORE(object)->settings; },
+      {{"dropped", "Dropped", &Settings::dropped, dropped,
         "What to do about frames that were dropped between cudaletterbox and this element",
-        {gstvf::kReady}},
-       {"max-dropped",
-        "Maximum dropped",
-        &Settings::maximum,
-        Settings::kMax,
+        gstvf::kReady},
+       {"max-dropped", "Maximum dropped", &Settings::maximum, Settings::kMax,
         "Maximum number of originals to keep for dropped=restore. When there are more, the oldest "
         "are lost. 0 = no limit",
-        {gstvf::kReady}}});
+        gstvf::kReady}});
   gst_element_class_set_static_metadata(
       element_class, "CUDA letterbox restorer", "Filter/Effect/Video",
       "Restores the frames that cudaletterbox received, with the results of a network",

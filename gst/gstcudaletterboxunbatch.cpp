@@ -41,9 +41,7 @@ typedef struct _GstCudaLetterboxUnbatch {
   GstFlowCombiner* flows;
   std::map<guint, gstvf::StreamOutput>* streams;
 } GstCudaLetterboxUnbatch;
-typedef struct _GstCudaLetterboxUnbatchClass {
-  GstElementClass parent_class;
-} GstCudaLetterboxUnbatchClass;
+using GstCudaLetterboxUnbatchClass = GstElementClass;
 
 #define GST_CUDA_LETTERBOX_UNBATCH(obj)                                     \
   (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_unbatch_get_type(), \

@@ -69,5 +69,5 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA median", "Filter/Effect/Video/Hardware",
       "Removes noise from video with a median, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
 }

@@ -73,5 +73,5 @@ static void gst_cuda_pixelate_class_init(GstCudaPixelateClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA pixelation", "Filter/Effect/Video/Hardware",
       "Pixelates video: each block becomes its mean, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
 }

@@ -16,32 +16,22 @@ void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_o
   install_properties<S>(
       klass, settings_of,
       {
-          {"cuda-device-id",
-           "CUDA device ID",
-           &S::device,
-           kDevice,
+          {"cuda-device-id", "CUDA device ID", &S::device, kDevice,
            "GPU to filter on, by its CUDA device number. -1 = the GPU that holds the frames, or "
            "else the pipeline's. Frames on another GPU are copied through host memory",
-           {kReady}},
-          {"backend",
-           "Backend",
-           &S::backend,
-           backend_type,
-           "Where to filter frames. If auto selects the CPU, an info message says why",
-           {kReady}},
+           kReady},
+          {"backend", "Backend", &S::backend, backend_type,
+           "Where to filter frames. If auto selects the CPU, an info message says why", kReady},
       });
   if (!has_async_depth) return;
   install_properties<S>(
       klass, settings_of,
       {
-          {"async-depth",
-           "Asynchronous depth",
-           &S::async_depth,
-           kAsyncDepth,
+          {"async-depth", "Asynchronous depth", &S::async_depth, kAsyncDepth,
            "Number of frames in flight on the GPU, so that copies and filtering of neighbouring "
            "frames overlap. Adds as many frames of latency. 0 = finish each frame before the next "
            "one. Only for frames in system memory that have a frame rate",
-           {kReady}},
+           kReady},
       });
 }
 

@@ -6,15 +6,11 @@
 
 #include "filters/limits.h"
 
-G_BEGIN_DECLS
-
 typedef enum {
   GST_CUDA_VIDEO_FILTER_BACKEND_AUTO,
   GST_CUDA_VIDEO_FILTER_BACKEND_CUDA,
   GST_CUDA_VIDEO_FILTER_BACKEND_CPU,
 } GstCudaVideoFilterBackend;
-
-G_END_DECLS
 
 namespace gstvf {
 

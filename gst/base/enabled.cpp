@@ -21,8 +21,7 @@ void install_enabled(GObjectClass* klass) {
                        "Filter frames. With false, frames pass unfiltered, with the same caps and "
                        "latency, and the filter forgets earlier frames",
                        TRUE, kControllable),
-                   new Property{{kControllable},
-                                nullptr,
+                   new Property{kControllable, nullptr,
                                 [](GObject* o, const GValue* v) {
                                   GST_CUDA_VIDEO_FILTER(o)->priv->enabled = g_value_get_boolean(v);
                                   return false;

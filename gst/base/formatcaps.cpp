@@ -50,9 +50,8 @@ GstCaps* filter_caps(GstCaps* caps, GstCaps* filter) {
   return both;
 }
 
-void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
-                   GstCudaVideoFilterTakes src) {
-  add_templates(klass, gst_cuda_video_filter_caps(sink), gst_cuda_video_filter_caps(src));
+void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes takes) {
+  add_templates(klass, gst_cuda_video_filter_caps(takes), gst_cuda_video_filter_caps(takes));
 }
 
 void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src) {

@@ -19,8 +19,7 @@ namespace gstvf {
 GstCaps* filter_caps(GstCaps* caps, GstCaps* filter);
 
 // Adds the templates of the always pads "sink" and "src" for these formats.
-void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
-                   GstCudaVideoFilterTakes src);
+void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes takes = nullptr);
 // Adds them for these caps, and takes the caps.
 void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src);
 

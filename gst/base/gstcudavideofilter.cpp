@@ -9,6 +9,7 @@
 #include "gst/base/errors.h"
 #include "gst/base/packedframe.h"
 #include "gst/base/presets.h"
+#include "gst/base/properties.h"
 #include "gst/base/videofilterprivate.h"
 
 GST_DEBUG_CATEGORY(gst_cuda_video_filter_debug);
@@ -153,12 +154,6 @@ static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
   return GST_FLOW_ERROR;
 }
 
-// Drops a frame that cannot be filtered.
-static GstFlowReturn fail_frame(GstCudaVideoFilter* self, GstBuffer* in, const Status& status) {
-  gst_buffer_unref(in);
-  return fail(self, status);
-}
-
 // Calls the element's finish_frame for a filtered frame that nobody else holds.
 static void finish_frame(GstCudaVideoFilter* self, GstBuffer* out) {
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
@@ -291,10 +286,8 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     gboolean live;
     GstClockTime min, max;
     gst_query_parse_latency(query, &live, &min, &max);
-    GST_OBJECT_LOCK(self);
-    GstClockTime latency = self->priv->latency;
-    GST_OBJECT_UNLOCK(self);
-    latency += gstvf::look_ahead_latency(self);
+    const GstClockTime latency =
+        gstvf::locked(self, self->priv->latency) + gstvf::look_ahead_latency(self);
     // The frames held here also add to the room for upstream's frames.
     gst_query_set_latency(query, live, min + latency,
                           GST_CLOCK_TIME_IS_VALID(max) ? max + latency : max);
@@ -352,15 +345,6 @@ static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransfor
   return flow;
 }
 
-// GstBaseTransform needs these functions, but never calls them here.
-static GstFlowReturn gst_cuda_video_filter_transform(GstBaseTransform*, GstBuffer*, GstBuffer*) {
-  return GST_FLOW_NOT_SUPPORTED;
-}
-
-static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform*, GstBuffer*) {
-  return GST_FLOW_NOT_SUPPORTED;
-}
-
 // Hands a frame to GstBaseTransform, which keeps it for generate_output() or drops it.
 static GstFlowReturn submit_input(GstBaseTransform* trans, gboolean is_discont, GstBuffer* in) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
@@ -393,7 +377,10 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
   }
   bool waits = false;
   const Status status = gstvf::keep_waiting(self, in, &waits);
-  if (!status.ok()) return fail_frame(self, in, status);
+  if (!status.ok()) {
+    gst_buffer_unref(in);
+    return fail(self, status);
+  }
   return waits ? GST_FLOW_OK : submit_input(trans, is_discont, in);
 }
 
@@ -459,8 +446,12 @@ static bool submit_waiting(GstCudaVideoFilter* self, GstFlowReturn* flow) {
     auto* in = GST_BUFFER_CAST(next);
     follow_frame(self, in);
     const Status status = gstvf::leave(self);
-    *flow = status.ok() ? submit_input(trans, GST_BUFFER_IS_DISCONT(in), in)
-                        : fail_frame(self, in, status);
+    if (status.ok()) {
+      *flow = submit_input(trans, GST_BUFFER_IS_DISCONT(in), in);
+    } else {
+      gst_buffer_unref(in);
+      *flow = fail(self, status);
+    }
     if (*flow == GST_FLOW_OK) return true;
     if (*flow == GST_BASE_TRANSFORM_FLOW_DROPPED) *flow = GST_FLOW_OK;
   }
@@ -530,10 +521,6 @@ static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEve
 
 // Class
 
-static gstvf::BackendSettings* gst_cuda_video_filter_settings(GObject* object) {
-  return &GST_CUDA_VIDEO_FILTER(object)->priv->settings;
-}
-
 static void gst_cuda_video_filter_finalize(GObject* object) {
   auto* self = GST_CUDA_VIDEO_FILTER(object);
   self->priv->~_GstCudaVideoFilterPrivate();
@@ -554,7 +541,8 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   object_class->finalize = gst_cuda_video_filter_finalize;
   element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_context);
 
-  gstvf::BackendSettings::install(object_class, gst_cuda_video_filter_settings);
+  gstvf::BackendSettings::install(
+      object_class, [](GObject* object) { return &GST_CUDA_VIDEO_FILTER(object)->priv->settings; });
   gstvf::install_stats(object_class);
 
   trans_class->passthrough_on_same_caps = FALSE;
@@ -575,8 +563,11 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_sink_event);
   trans_class->submit_input_buffer = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_submit_input_buffer);
   trans_class->generate_output = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_generate_output);
-  trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform);
-  trans_class->transform_ip = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_ip);
+  // GstBaseTransform needs these functions, but never calls them here.
+  trans_class->transform = [](GstBaseTransform*, GstBuffer*, GstBuffer*) {
+    return GST_FLOW_NOT_SUPPORTED;
+  };
+  trans_class->transform_ip = [](GstBaseTransform*, GstBuffer*) { return GST_FLOW_NOT_SUPPORTED; };
 
   klass->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
   klass->describe = gst_cuda_video_filter_describe;

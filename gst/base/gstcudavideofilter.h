@@ -9,7 +9,7 @@
 // ------------------------
 // Derive from GstCudaVideoFilter with G_DEFINE_TYPE and GST_TYPE_CUDA_VIDEO_FILTER. In class_init
 //   - install properties (gstvf::install_properties);
-//   - add pad templates, normally gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
+//   - add pad templates, normally gstvf::add_templates(element_class);
 //   - set make_plan, and is_identity if some settings change nothing.
 // The settings of an element are a struct in its instance whose fields are properties
 // (properties.h). make_plan and is_identity read them under GST_OBJECT_LOCK. gstcudagaussian.cpp is
@@ -105,8 +105,6 @@
 #include "gst/base/formatcaps.h"
 #include "gst/base/frame.h"
 
-G_BEGIN_DECLS
-
 #define GST_TYPE_CUDA_VIDEO_FILTER (gst_cuda_video_filter_get_type())
 #define GST_CUDA_VIDEO_FILTER(obj) \
   (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_VIDEO_FILTER, GstCudaVideoFilter))
@@ -162,15 +160,6 @@ typedef struct _GstCudaVideoFilterClass {
 } GstCudaVideoFilterClass;
 
 GType gst_cuda_video_filter_get_type(void);
-
-G_END_DECLS
-
-// Adds the templates of the always pads "sink" and "src" for these formats.
-inline void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
-                                                GstCudaVideoFilterTakes sink,
-                                                GstCudaVideoFilterTakes src) {
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass), sink, src);
-}
 
 // Tells whether the CUDA backend filters, once the element has started. Call it from the streaming
 // thread.

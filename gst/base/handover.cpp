@@ -154,9 +154,7 @@ typedef struct _GstCudaFiltersAllocator {
   GstMemoryMapFunction map;
   GstMemoryCopyFunction copy;
 } GstCudaFiltersAllocator;
-typedef struct _GstCudaFiltersAllocatorClass {
-  GstCudaAllocatorClass parent_class;
-} GstCudaFiltersAllocatorClass;
+using GstCudaFiltersAllocatorClass = GstCudaAllocatorClass;
 
 static GType gst_cuda_filters_allocator_get_type(void);
 G_DEFINE_TYPE(GstCudaFiltersAllocator, gst_cuda_filters_allocator, GST_TYPE_CUDA_ALLOCATOR)
@@ -221,9 +219,7 @@ typedef struct _GstCudaFiltersPool {
   guint max;  // 0: no limit
   gint made;  // number of buffers; atomic
 } GstCudaFiltersPool;
-typedef struct _GstCudaFiltersPoolClass {
-  GstCudaBufferPoolClass parent_class;
-} GstCudaFiltersPoolClass;
+using GstCudaFiltersPoolClass = GstCudaBufferPoolClass;
 
 static GType gst_cuda_filters_pool_get_type(void);
 #define gst_cuda_filters_pool_parent_class pool_parent_class

@@ -25,9 +25,7 @@
 
 #include "filters/status.h"
 
-G_BEGIN_DECLS
 typedef struct _GstCudaVideoFilter GstCudaVideoFilter;
-G_END_DECLS
 
 namespace gstvf {
 

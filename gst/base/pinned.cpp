@@ -44,9 +44,7 @@ typedef struct _GstCudaFiltersPinnedAllocator {
   GstCudaContext* context;
   gstvf::FreeList free_list;
 } GstCudaFiltersPinnedAllocator;
-typedef struct _GstCudaFiltersPinnedAllocatorClass {
-  GstAllocatorClass parent_class;
-} GstCudaFiltersPinnedAllocatorClass;
+using GstCudaFiltersPinnedAllocatorClass = GstAllocatorClass;
 
 #define gst_cuda_filters_pinned_allocator_parent_class parent_class
 G_DEFINE_TYPE(GstCudaFiltersPinnedAllocator, gst_cuda_filters_pinned_allocator, GST_TYPE_ALLOCATOR)
@@ -173,6 +171,6 @@ static void gst_cuda_filters_pinned_allocator_finalize(GObject* object) {
 static void gst_cuda_filters_pinned_allocator_class_init(
     GstCudaFiltersPinnedAllocatorClass* klass) {
   G_OBJECT_CLASS(klass)->finalize = gst_cuda_filters_pinned_allocator_finalize;
-  klass->parent_class.alloc = gstvf::alloc;
-  klass->parent_class.free = gstvf::free_memory;
+  klass->alloc = gstvf::alloc;
+  klass->free = gstvf::free_memory;
 }

@@ -11,16 +11,12 @@
 #include "filters/border.h"
 #include "gst/base/properties.h"
 
-G_BEGIN_DECLS
-
 typedef enum {
   GST_CUDA_VIDEO_FILTER_PLANES_LUMA = 1 << 0,
   GST_CUDA_VIDEO_FILTER_PLANES_CHROMA = 1 << 1,
   GST_CUDA_VIDEO_FILTER_PLANES_ALPHA = 1 << 2,
   GST_CUDA_VIDEO_FILTER_PLANES_ALL = 7,
 } GstCudaVideoFilterPlanes;
-
-G_END_DECLS
 
 namespace gstvf {
 

@@ -68,13 +68,18 @@ GType flags_type(const char* name, const std::vector<EnumRow>& rows);
 constexpr vf::Limits<guint> kColor{0, G_MAXUINT};
 
 struct RowOptions {
-  GParamFlags flags = kControllable;
   // Says why a value that is within the limits cannot be used now; empty if it can. The text
   // follows "NAME=VALUE " and names after "must be" what is allowed. Any thread may call it,
   // without locks.
-  std::string (*refusal)(GObject* object, const GValue* value) = nullptr;
+  using Refusal = std::string (*)(GObject* object, const GValue* value);
   // Is called after a change and before the plan is made again, without locks.
-  void (*changed)(GObject* object) = nullptr;
+  using Changed = void (*)(GObject* object);
+
+  RowOptions(GParamFlags f = kControllable, Refusal r = nullptr, Changed c = nullptr)
+      : flags(f), refusal(r), changed(c) {}
+  GParamFlags flags;
+  Refusal refusal;
+  Changed changed;
 };
 
 // Binds a row to the settings of a class.

@@ -59,7 +59,7 @@ void install_stats(GObjectClass* klass) {
                          "Statistics since the element started, as a structure "
                          "application/x-cuda-filter-stats. docs/embedding.md has its fields",
                          GST_TYPE_STRUCTURE, read_only),
-      new Property{{read_only}, nullptr, nullptr, [](GObject* o, GValue* v) {
+      new Property{read_only, nullptr, nullptr, [](GObject* o, GValue* v) {
                      g_value_take_boxed(v, make_stats(GST_CUDA_VIDEO_FILTER(o)));
                    }});
   install_property(
@@ -68,8 +68,7 @@ void install_stats(GObjectClass* klass) {
                         "Interval of element messages with the statistics, in milliseconds. A "
                         "message comes with the first frame after each interval. 0 = no messages",
                         0, G_MAXUINT, 0, kPlaying),
-      new Property{{kPlaying},
-                   nullptr,
+      new Property{kPlaying, nullptr,
                    [](GObject* o, const GValue* v) {
                      GST_CUDA_VIDEO_FILTER(o)->priv->stats.interval_ms = g_value_get_uint(v);
                      return false;

@@ -7,9 +7,7 @@
 
 #include <atomic>
 
-G_BEGIN_DECLS
 typedef struct _GstCudaVideoFilter GstCudaVideoFilter;
-G_END_DECLS
 
 namespace gstvf {
 

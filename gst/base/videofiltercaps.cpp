@@ -1,6 +1,7 @@
 // Implements negotiation of the base class.
 #include "gst/base/allocation.h"
 #include "gst/base/packedframe.h"
+#include "gst/base/properties.h"
 #include "gst/base/videofilterprivate.h"
 
 gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::ErrorText error) {
@@ -108,12 +109,8 @@ static GstBaseTransformClass* parent() {
 
 // Allocation
 
-// Returns the property cuda-device-id.
 int device_wanted(GstCudaVideoFilter* self) {
-  GST_OBJECT_LOCK(self);
-  const int device = self->priv->settings.device;
-  GST_OBJECT_UNLOCK(self);
-  return device;
+  return locked(self, self->priv->settings.device);
 }
 
 gboolean get_unit_size(GstBaseTransform* trans, GstCaps* caps, gsize* size) {

@@ -69,12 +69,9 @@ void Batcher::use_cpu_instead(const Status& why) {
 }
 
 bool Batcher::start() {
-  GST_OBJECT_LOCK(element_);
-  started_ = backend;
-  const BatchSettings now = settings;
-  GST_OBJECT_UNLOCK(element_);
+  started_ = locked(element_, backend);
   policy_ = BatchPolicy();
-  policy_.configure(now, G_MAXINT);
+  policy_.configure(locked(element_, settings), G_MAXINT);
   negotiated_ = refused_ = adopted_ = false;
   first_ = nullptr;
   discont_ = true;
@@ -234,14 +231,17 @@ void Batcher::handle_event(GstCudaLetterboxBatchPad* pad, GstEvent* event) {
 
 // Frames
 
+static GstClockTime stream_time(GstCudaLetterboxBatchPad* pad, GstBuffer* buffer) {
+  const GstSegment segment = locked(pad, GST_AGGREGATOR_PAD(pad)->segment);
+  return segment.format == GST_FORMAT_TIME
+             ? gst_segment_to_stream_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer))
+             : GST_CLOCK_TIME_NONE;
+}
+
 void Batcher::drop(GstCudaLetterboxBatchPad* pad, HeldFrame& frame, bool late) {
   BatchPad& s = *pad->state;
   const guint64 dropped = ++s.dropped;
   discont_ = true;
-  GstSegment segment;
-  GST_OBJECT_LOCK(pad);
-  segment = GST_AGGREGATOR_PAD(pad)->segment;
-  GST_OBJECT_UNLOCK(pad);
   const GstClockTime pts = GST_BUFFER_PTS(frame.buffer);
   GST_DEBUG_OBJECT(pad, "dropping a frame of %" GST_TIME_FORMAT, GST_TIME_ARGS(pts));
   if (GST_CLOCK_TIME_IS_VALID(frame.running)) {
@@ -252,11 +252,9 @@ void Batcher::drop(GstCudaLetterboxBatchPad* pad, HeldFrame& frame, bool late) {
                        gst_event_new_qos(late ? GST_QOS_TYPE_UNDERFLOW : GST_QOS_TYPE_OVERFLOW, 1.0,
                                          diff, frame.running));
   }
-  GstMessage* message = gst_message_new_qos(
-      GST_OBJECT(pad), s.live, frame.running,
-      segment.format == GST_FORMAT_TIME ? gst_segment_to_stream_time(&segment, GST_FORMAT_TIME, pts)
-                                        : GST_CLOCK_TIME_NONE,
-      pts, GST_BUFFER_DURATION(frame.buffer));
+  GstMessage* message =
+      gst_message_new_qos(GST_OBJECT(pad), s.live, frame.running, stream_time(pad, frame.buffer),
+                          pts, GST_BUFFER_DURATION(frame.buffer));
   gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, s.frames, dropped);
   gst_element_post_message(GST_ELEMENT(element_), message);
   frame.release();
@@ -290,11 +288,9 @@ bool Batcher::take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped) {
   // A frame of a file has come early, and its wait begins when the batches have room for it.
   frame.arrival = s.last_arrival = s.live ? came : g_get_monotonic_time();
   frame.serial = serial_++;
-  GST_OBJECT_LOCK(pad);
-  if (aggpad->segment.format == GST_FORMAT_TIME)
-    frame.running =
-        gst_segment_to_running_time(&aggpad->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
-  GST_OBJECT_UNLOCK(pad);
+  const GstSegment segment = locked(pad, aggpad->segment);
+  if (segment.format == GST_FORMAT_TIME)
+    frame.running = gst_segment_to_running_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
   s.gap = s.stalled = s.ended = false;
   // Sinks of the stream must not wait for frames that cannot come.
   if (!frame.format && GST_BUFFER_PTS_IS_VALID(buffer))
@@ -478,12 +474,7 @@ static void sync_controllers(GstObject* object, GstClockTime time) {
 // frame has no row.
 bool Batcher::check(Chosen& c) {
   BatchPad& s = *c.pad->state;
-  GST_OBJECT_LOCK(c.pad);
-  const GstSegment segment = GST_AGGREGATOR_PAD(c.pad)->segment;
-  GST_OBJECT_UNLOCK(c.pad);
-  if (segment.format == GST_FORMAT_TIME)
-    sync_controllers(GST_OBJECT(c.pad), gst_segment_to_stream_time(&segment, GST_FORMAT_TIME,
-                                                                   GST_BUFFER_PTS(c.frame.buffer)));
+  sync_controllers(GST_OBJECT(c.pad), stream_time(c.pad, c.frame.buffer));
   c.work.frame = c.frame.buffer;
   c.work.format = c.frame.format;
   c.work.settings = gst_cuda_letterbox_batch_pad_settings(c.pad);

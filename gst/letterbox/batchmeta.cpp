@@ -95,16 +95,18 @@ BatchedStream make_stream(const BatchRow& row) {
   return stream;
 }
 
+// Returns the boxed value of a field, or null.
+gpointer boxed(const GstStructure* s, const char* field, GType type) {
+  const GValue* value = gst_structure_get_value(s, field);
+  return value && G_VALUE_HOLDS(value, type) ? g_value_get_boxed(value) : nullptr;
+}
+
 // Names the field with event `n` of a stream. A list of events could not be printed for debugging.
 std::string event_field(size_t n) {
   return "event-" + std::to_string(n);
 }
 
 }  // namespace
-
-void StreamEvents::clear() {
-  for (GstEvent* event : list_) gst_event_unref(event);
-}
 
 Events StreamEvents::with(const StreamEvents* events, GstEvent* event) {
   auto next = std::make_shared<StreamEvents>();
@@ -178,15 +180,11 @@ GstEvent* new_stream_gap(guint stream, const StreamEvents& events, GstCaps* caps
 bool parse_stream_gap(GstEvent* event, StreamGap* gap) {
   if (!gst_event_has_name(event, kGap)) return false;
   const GstStructure* s = gst_event_get_structure(event);
-  const auto boxed = [&](const char* field, GType type) {
-    const GValue* value = gst_structure_get_value(s, field);
-    return value && G_VALUE_HOLDS(value, type) ? g_value_get_boxed(value) : nullptr;
-  };
-  gap->caps = static_cast<GstCaps*>(boxed("caps", GST_TYPE_CAPS));
-  gap->gap = static_cast<GstEvent*>(boxed("gap", GST_TYPE_EVENT));
+  gap->caps = static_cast<GstCaps*>(boxed(s, "caps", GST_TYPE_CAPS));
+  gap->gap = static_cast<GstEvent*>(boxed(s, "gap", GST_TYPE_EVENT));
   if (!gst_structure_get_uint(s, "stream", &gap->stream) || !gap->caps || !gap->gap) return false;
   gap->events = std::make_shared<StreamEvents>();
-  for (size_t i = 0; gpointer e = boxed(event_field(i).c_str(), GST_TYPE_EVENT); i++)
+  for (size_t i = 0; gpointer e = boxed(s, event_field(i).c_str(), GST_TYPE_EVENT); i++)
     gap->events = StreamEvents::with(gap->events.get(), static_cast<GstEvent*>(e));
   return true;
 }
@@ -201,11 +199,8 @@ GstEvent* new_stream_event(guint stream, GstEvent* event) {
 GstEvent* parse_stream_event(GstEvent* event, guint* stream) {
   if (!gst_event_has_name(event, kUpstream)) return nullptr;
   const GstStructure* s = gst_event_get_structure(event);
-  const GValue* value = gst_structure_get_value(s, "event");
-  if (!gst_structure_get_uint(s, "stream", stream) || !value ||
-      !G_VALUE_HOLDS(value, GST_TYPE_EVENT))
-    return nullptr;
-  return static_cast<GstEvent*>(g_value_get_boxed(value));
+  if (!gst_structure_get_uint(s, "stream", stream)) return nullptr;
+  return static_cast<GstEvent*>(boxed(s, "event", GST_TYPE_EVENT));
 }
 
 }  // namespace gstvf

@@ -18,7 +18,9 @@ namespace gstvf {
 class StreamEvents {
  public:
   StreamEvents() = default;
-  ~StreamEvents() { clear(); }
+  ~StreamEvents() {
+    for (GstEvent* event : list_) gst_event_unref(event);
+  }
   StreamEvents(const StreamEvents&) = delete;
   StreamEvents& operator=(const StreamEvents&) = delete;
 
@@ -29,7 +31,6 @@ class StreamEvents {
   const std::vector<GstEvent*>& list() const { return list_; }
 
  private:
-  void clear();
   std::vector<GstEvent*> list_;
 };
 

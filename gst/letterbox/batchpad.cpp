@@ -66,13 +66,9 @@ GstEvent* BatchPad::take_gap() {
   return held_.empty() ? std::exchange(gap_, nullptr) : nullptr;
 }
 
-bool BatchPad::peek(size_t n, GstClockTime* running, gint64* arrival, guint64* serial) const {
+std::optional<HeldTimes> BatchPad::peek(size_t n) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (n >= held_.size()) return false;
-  *running = held_[n].running;
-  *arrival = held_[n].arrival;
-  *serial = held_[n].serial;
-  return true;
+  return n < held_.size() ? std::optional<HeldTimes>(held_[n]) : std::nullopt;
 }
 
 bool BatchPad::take(HeldFrame* frame) {
@@ -157,10 +153,6 @@ bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const 
   return true;
 }
 
-static LetterboxSettings* gst_cuda_letterbox_batch_pad_settings_of(GObject* object) {
-  return &state_of(object).settings;
-}
-
 static void gst_cuda_letterbox_batch_pad_notify(GObject* object, GParamSpec* spec) {
   BatchPad& s = state_of(object);
   // Names of properties of one class are interned, and those of the element have equal text.
@@ -197,8 +189,8 @@ static void gst_cuda_letterbox_batch_pad_class_init(GstCudaLetterboxBatchPadClas
   object_class->finalize = gst_cuda_letterbox_batch_pad_finalize;
   object_class->notify = gst_cuda_letterbox_batch_pad_notify;
   GST_AGGREGATOR_PAD_CLASS(klass)->flush = gst_cuda_letterbox_batch_pad_flush;
-  LetterboxSettings::install(object_class, gst_cuda_letterbox_batch_pad_settings_of, nullptr,
-                             nullptr);
+  LetterboxSettings::install(
+      object_class, [](GObject* object) { return &state_of(object).settings; }, nullptr, nullptr);
   gstvf::install_property(
       object_class,
       g_param_spec_boxed("stats", "Statistics",

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "gst/base/format.h"
@@ -16,15 +17,19 @@
 
 namespace gstvf {
 
-// Holds a frame that waits for a batch.
-struct HeldFrame {
+// Says when a frame that waits for a batch came.
+struct HeldTimes {
+  GstClockTime running = GST_CLOCK_TIME_NONE;  // running time
+  gint64 arrival = 0;  // monotonic time in microseconds at which it came, or was taken if not live
+  guint64 serial = 0;  // order of arrival in all streams
+};
+
+// Holds such a frame.
+struct HeldFrame : HeldTimes {
   GstBuffer* buffer = nullptr;  // a reference
   GstCaps* caps = nullptr;      // a reference
   std::shared_ptr<const Format> format;
   std::shared_ptr<const StreamEvents> events;
-  GstClockTime running = GST_CLOCK_TIME_NONE;  // running time
-  gint64 arrival = 0;  // monotonic time in microseconds at which it came, or was taken if not live
-  guint64 serial = 0;  // order of arrival in all streams
 
   void release();
 };
@@ -81,8 +86,8 @@ class BatchPad {
   // them.
   size_t waiting() const;
   void add(HeldFrame&& frame);
-  // Copies the description of waiting frame `n` without references. Returns false if there is none.
-  bool peek(size_t n, GstClockTime* running, gint64* arrival, guint64* serial) const;
+  // Returns nothing if there is no waiting frame `n`.
+  std::optional<HeldTimes> peek(size_t n) const;
   bool take(HeldFrame* frame);
   // Returns the oldest waiting frame (a full reference), or null.
   GstBuffer* oldest() const;
@@ -105,7 +110,6 @@ class BatchPad {
 
 }  // namespace gstvf
 
-G_BEGIN_DECLS
 #define GST_TYPE_CUDA_LETTERBOX_BATCH_PAD (gst_cuda_letterbox_batch_pad_get_type())
 #define GST_CUDA_LETTERBOX_BATCH_PAD(obj) \
   (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_BATCH_PAD, GstCudaLetterboxBatchPad))
@@ -113,11 +117,8 @@ typedef struct _GstCudaLetterboxBatchPad {
   GstAggregatorPad parent;
   gstvf::BatchPad* state;
 } GstCudaLetterboxBatchPad;
-typedef struct _GstCudaLetterboxBatchPadClass {
-  GstAggregatorPadClass parent_class;
-} GstCudaLetterboxBatchPadClass;
+using GstCudaLetterboxBatchPadClass = GstAggregatorPadClass;
 GType gst_cuda_letterbox_batch_pad_get_type(void);
-G_END_DECLS
 
 // Gives the pad the element's value of a property, unless the pad has a value of its own.
 void gst_cuda_letterbox_batch_pad_follow(GstCudaLetterboxBatchPad* pad, GParamSpec* spec,

@@ -24,34 +24,20 @@ void BatchSettings::install(GObjectClass* klass, BatchSettings* (*settings_of)(G
   install_properties<S>(
       klass, settings_of,
       {
-          {"batch-size",
-           "Batch size",
-           &S::batch_size,
-           kBatchSize,
+          {"batch-size", "Batch size", &S::batch_size, kBatchSize,
            "Number of rows of a batch. 0 = the number in downstream caps, or else the number of "
            "pads when the first batch is made",
-           {kReady}},
-          {"max-wait",
-           "Maximum wait",
-           &S::max_wait,
-           kMaxWait,
+           kReady},
+          {"max-wait", "Maximum wait", &S::max_wait, kMaxWait,
            "Maximum time in milliseconds that a frame waits for the other frames of its batch. "
            "Then the batch goes, with absent rows. It is reported as latency. 4294967295 = wait "
            "until the batch is complete, and report no latency",
-           {kPlaying, nullptr, wait_changed}},
-          {"late",
-           "Late",
-           &S::late,
-           late,
-           "What to do with frames that come after their batch has gone",
-           {kPlaying}},
-          {"sync", "Synchronisation", &S::sync, sync, "Which frames make a batch", {kPlaying}},
-          {"max-per-stream",
-           "Maximum per stream",
-           &S::max_per_stream,
-           kMaxPerStream,
-           "Maximum number of rows of one stream in one batch",
-           {kReady}},
+           RowOptions{kPlaying, nullptr, wait_changed}},
+          {"late", "Late", &S::late, late,
+           "What to do with frames that come after their batch has gone", kPlaying},
+          {"sync", "Synchronisation", &S::sync, sync, "Which frames make a batch", kPlaying},
+          {"max-per-stream", "Maximum per stream", &S::max_per_stream, kMaxPerStream,
+           "Maximum number of rows of one stream in one batch", kReady},
       });
 }
 
@@ -82,16 +68,15 @@ size_t BatchPolicy::surplus(const BatchPad& pad) const {
 // Returns the running times of the batch that is being made. With sync=arrival they are not used.
 BatchPolicy::Window BatchPolicy::window(const Pads& pads) const {
   Window w;
-  gint64 period = 0, arrival;
-  GstClockTime running;
-  guint64 serial;
+  gint64 period = 0;
   for (const auto* pad : pads) {
     const BatchPad& s = *pad->state;
     if (s.period && (!period || s.period < period)) period = s.period;
-    if (!s.peek(0, &running, &arrival, &serial)) continue;
-    w.arrival = std::min(w.arrival, arrival);
+    const auto oldest = s.peek(0);
+    if (!oldest) continue;
+    w.arrival = std::min(w.arrival, oldest->arrival);
     // GST_CLOCK_TIME_NONE is the largest time.
-    w.begin = std::min(w.begin, running);
+    w.begin = std::min(w.begin, oldest->running);
   }
   if (GST_CLOCK_TIME_IS_VALID(w.begin))
     w.end = w.begin + (period ? guint64(period) * GST_USECOND : 40 * GST_MSECOND);
@@ -100,16 +85,14 @@ BatchPolicy::Window BatchPolicy::window(const Pads& pads) const {
 
 // Returns how many waiting frames of a stream belong to the batch.
 size_t BatchPolicy::ready(const BatchPad& pad, const Window& window) const {
+  // GST_CLOCK_TIME_NONE is the largest time.
+  const auto belongs = [&](const HeldTimes& frame) {
+    return settings_.sync != BatchSync::pts || !GST_CLOCK_TIME_IS_VALID(frame.running) ||
+           frame.running < window.end;
+  };
   size_t n = 0;
-  GstClockTime running;
-  gint64 arrival;
-  guint64 serial;
-  while (n < settings_.max_per_stream && pad.peek(n, &running, &arrival, &serial)) {
-    if (settings_.sync == BatchSync::pts && GST_CLOCK_TIME_IS_VALID(running) &&
-        GST_CLOCK_TIME_IS_VALID(window.end) && running >= window.end)
-      break;
-    n++;
-  }
+  for (; n < settings_.max_per_stream; n++)
+    if (const auto frame = pad.peek(n); !frame || !belongs(*frame)) break;
   return n;
 }
 
@@ -162,14 +145,11 @@ Pads BatchPolicy::choose(const Pads& pads, const BatchMoment& moment) {
   const Window w = window(pads);
   std::vector<Candidate> candidates;
   const gint64 last = limit(w, moment);
-  GstClockTime running;
-  gint64 arrival;
-  guint64 serial;
   for (auto* pad : pads) {
     BatchPad& s = *pad->state;
     const size_t n = ready(s, w);
-    for (size_t i = 0; i < n && s.peek(i, &running, &arrival, &serial); i++)
-      candidates.push_back({serial, pad});
+    for (size_t i = 0; i < n; i++)
+      if (const auto frame = s.peek(i)) candidates.push_back({frame->serial, pad});
     if (s.live && n == 0 && moment.now >= last && awaits(pad, w, last)) s.stalled = true;
   }
   // The frames that came first have a place. A stream's frames stay in their order.

@@ -102,6 +102,17 @@ void fixate_format(GstStructure* s, const GstVideoInfo& in) {
   if (best) gst_structure_fixate_field_string(s, "format", best);
 }
 
+// Fixates the type of tensors, and sets their dimensions unless they are given.
+void fixate_tensors(GstStructure* s, int width, int height, int rows) {
+  if (gst_structure_has_field(s, "types"))
+    gst_structure_fixate_field_string(s, "types", "float32");
+  else
+    gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
+  if (gst_structure_has_field(s, "dimensions")) return;
+  gst_structure_set(s, "dimensions", G_TYPE_STRING,
+                    printed("%d:%d:3:%d", width, height, rows).c_str(), nullptr);
+}
+
 int round_up(double size, int multiple) {
   const double up = std::ceil(size / multiple) * multiple;
   return int(CLAMP(up, 1.0, double(vf::kMaxDimension)));
@@ -161,15 +172,10 @@ void fixate_size(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams pa
 
 void fixate_tensor(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams params,
                    LetterboxTarget* target) {
-  if (gst_structure_has_field(s, "types"))
-    gst_structure_fixate_field_string(s, "types", "float32");
-  else
-    gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
-  if (gst_structure_has_field(s, "dimensions")) return;
   int width = in.width, height = in.height;
   params.pixel_aspect = pixel_aspect(in);
   vf::LetterboxGeometry g;
-  if (params.stride > 0) {
+  if (params.stride > 0 && !gst_structure_has_field(s, "dimensions")) {
     const LetterboxTarget t = choose_target(in, 0, 0, params);
     if (place(in, t, params, &g)) {
       *target = t;
@@ -177,9 +183,7 @@ void fixate_tensor(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams 
       height = g.height;
     }
   }
-  gchar* dimensions = g_strdup_printf("%d:%d:3:1", width, height);
-  gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
-  g_free(dimensions);
+  fixate_tensors(s, width, height, 1);
 }
 
 // Keeps tensors in the memory that they are made in, if the caps allow both. The order of the caps
@@ -255,12 +259,7 @@ GstCaps* letterbox_source_caps() {
 GstCaps* batch_fixate(GstCaps* caps, bool on_cuda, int width, int height, int rows) {
   caps = gst_caps_make_writable(gst_caps_truncate(prefer_memory(caps, on_cuda)));
   GstStructure* s = gst_caps_get_structure(caps, 0);
-  if (gst_structure_has_field(s, "types")) gst_structure_fixate_field_string(s, "types", "float32");
-  if (!gst_structure_has_field(s, "dimensions")) {
-    gchar* dimensions = g_strdup_printf("%d:%d:3:%d", width, height, rows);
-    gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
-    g_free(dimensions);
-  }
+  fixate_tensors(s, width, height, rows);
   // Batches come when they are full.
   gst_structure_fixate_field_nearest_fraction(s, "framerate", 0, 1);
   return gst_caps_fixate(caps);
@@ -290,18 +289,14 @@ bool is_tensor(const GstCaps* caps) {
          gst_structure_has_name(gst_caps_get_structure(caps, 0), kTensors);
 }
 
-// Fills `format` for one of the `*rows` tensors that caps describe. If `rows` is null, there must
-// be one.
+// Fills `format` for one of the `*rows` tensors that caps describe.
 static bool tensors_from_caps(const GstCaps* caps, Format* format, int* rows) {
   const GstStructure* s = gst_caps_get_structure(caps, 0);
   const gchar* types = gst_structure_get_string(s, "types");
   const gchar* dimensions = gst_structure_get_string(s, "dimensions");
   Dimensions d;
   if (!types || !dimensions || !parse_dimensions(dimensions, &d)) return false;
-  if (rows)
-    *rows = d.rows;
-  else if (d.rows != 1)
-    return false;
+  *rows = d.rows;
   const std::pair<const char*, vf::Type> known[] = {
       {"float32", vf::Type::f32}, {"float16", vf::Type::u16}, {"uint8", vf::Type::u8}};
   for (const auto& [name, type] : known)
@@ -311,19 +306,23 @@ static bool tensors_from_caps(const GstCaps* caps, Format* format, int* rows) {
 }
 
 bool tensor_from_caps(const GstCaps* caps, Format* format) {
-  return tensors_from_caps(caps, format, nullptr);
+  int rows = 0;
+  return tensors_from_caps(caps, format, &rows) && rows == 1;
+}
+
+// Returns the text of a field for messages.
+static const char* text_of(const GstStructure* s, const char* field) {
+  const gchar* text = gst_structure_get_string(s, field);
+  return text ? text : "not given";
 }
 
 std::string parse_batch(const GstCaps* caps, int rows, BatchShape* shape) {
   const GstStructure* s = gst_caps_get_structure(caps, 0);
-  if (!tensors_from_caps(caps, &shape->row, &shape->rows)) {
-    const gchar* types = gst_structure_get_string(s, "types");
-    const gchar* dimensions = gst_structure_get_string(s, "dimensions");
+  if (!tensors_from_caps(caps, &shape->row, &shape->rows))
     return printed(
         "Cannot make tensors with types %s and dimensions %s. Use types float32, float16 or uint8 "
         "and dimensions W:H:3:N or 3:W:H:N, where W, H and N are 1 to %d.",
-        types ? types : "not given", dimensions ? dimensions : "not given", vf::kMaxDimension);
-  }
+        text_of(s, "types"), text_of(s, "dimensions"), vf::kMaxDimension);
   if (rows && rows != shape->rows)
     return printed(
         "batch-size is %d, but the caps behind ask for batches of %d (dimensions=%s). "
@@ -339,32 +338,23 @@ std::string parse_batch(const GstCaps* caps, int rows, BatchShape* shape) {
 }
 
 std::string why_no_letterbox(const GstCaps* outcaps, const Format& format, bool described) {
-  char text[512];
   const GstStructure* s = gst_caps_get_structure(outcaps, 0);
   if (!described && gst_structure_has_name(s, "video/x-raw")) {
     gint width = 0, height = 0;
     gst_structure_get(s, "width", G_TYPE_INT, &width, "height", G_TYPE_INT, &height, nullptr);
     return printed("Cannot make frames of %dx%d: frames are limited to 4 GiB.", width, height);
   }
-  if (!described) {
-    const gchar* types = gst_structure_get_string(s, "types");
-    const gchar* dimensions = gst_structure_get_string(s, "dimensions");
-    g_snprintf(
-        text, sizeof text,
+  if (!described)
+    return printed(
         "Cannot make %s with types %s and dimensions %s. Use video, or tensors with types float32, "
         "float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, where W and H are 1 to %d.",
-        gst_structure_get_name(s), types ? types : "not given",
-        dimensions ? dimensions : "not given", vf::kMaxDimension);
-    return text;
-  }
-  if (!format.is_video() && caps_in_cuda(outcaps, 0) && format.size > kMaxCudaTensor) {
-    g_snprintf(text, sizeof text,
-               "A tensor of %" G_GSIZE_FORMAT
-               " bytes is too large for GStreamer's CUDA memory, which takes %" G_GSIZE_FORMAT
-               ". Use system memory.",
-               format.size, kMaxCudaTensor);
-    return text;
-  }
+        gst_structure_get_name(s), text_of(s, "types"), text_of(s, "dimensions"),
+        vf::kMaxDimension);
+  if (!format.is_video() && caps_in_cuda(outcaps, 0) && format.size > kMaxCudaTensor)
+    return printed(
+        "A tensor of %zu bytes is too large for GStreamer's CUDA memory, which takes %zu. Use "
+        "system memory.",
+        size_t(format.size), size_t(kMaxCudaTensor));
   return {};
 }
 

@@ -65,20 +65,14 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
            "How to compute output pixels"},
           {"channel-order", "Channel order", &S::order, order,
            "Order of the colour channels of a tensor"},
-          {"mean",
-           "Mean",
-           &S::means,
-           S::kMean,
+          {"mean", "Mean", &S::means, S::kMean,
            "Mean to subtract from the values of float tensors, after scale. One number, or three "
            "in the order of the tensor's channels: 0.485,0.456,0.406",
-           {kPlaying}},
-          {"std",
-           "Standard deviation",
-           &S::stds,
-           S::kStd,
+           kPlaying},
+          {"std", "Standard deviation", &S::stds, S::kStd,
            "Standard deviation to divide the values of float tensors by, after mean. One number, "
            "or three in the order of the tensor's channels: 0.229,0.224,0.225. Must not be 0",
-           {kPlaying}},
+           kPlaying},
           {"scale", "Scale", &S::scale, S::kScale,
            "Factor for the values of float tensors, which hold (x * scale - mean) / std for the "
            "8-bit value x. Must not be 0. Default is 1/255"},
@@ -93,11 +87,9 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
            "the maximum size, and fixed sizes stay. Without either, the input is padded to the "
            "next multiple",
            resizes},
-          {"keep-original",
-           "Keep original",
-           &S::keep_original,
+          {"keep-original", "Keep original", &S::keep_original,
            "Keep a reference to each input frame on its output frame, for cudaletterboxrestore",
-           {kReady}},
+           kReady},
       });
 }
 

@@ -155,7 +155,8 @@ bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,
   return place->width > 0 && place->height > 0;
 }
 
-vf::LetterboxGeometry inverse(const vf::LetterboxGeometry& g) {
+// Returns the geometry of the way back.
+static vf::LetterboxGeometry inverse(const vf::LetterboxGeometry& g) {
   vf::LetterboxGeometry back;
   back.rule = g.rule;
   back.source_width = g.width;
@@ -170,8 +171,10 @@ vf::LetterboxGeometry inverse(const vf::LetterboxGeometry& g) {
   return back;
 }
 
-void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
-                   const vf::LetterboxGeometry& back) {
+// Copies the metas that are new in `frame` to `original`. `moved` (may be null) holds the
+// original's own metas as the letterbox moved them: those stay as they are in `original`.
+static void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
+                          const vf::LetterboxGeometry& back) {
   gpointer state = nullptr;
   while (GstMeta* meta = gst_buffer_iterate_meta(frame, &state)) {
     if (is_of_memory(meta) || is_own_region(meta, original, moved) ||

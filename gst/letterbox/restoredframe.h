@@ -18,15 +18,6 @@ void letterbox_metas(GstBuffer* frame, GstBuffer* row, const vf::LetterboxGeomet
 bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,
                 vf::LetterboxGeometry* place);
 
-// Returns the geometry of the way back.
-vf::LetterboxGeometry inverse(const vf::LetterboxGeometry& geometry);
-
-// Copies the metas that are new in `frame` to `original` (writable), moved by `back`. `moved` (may
-// be null) holds the original's own metas as the letterbox moved them: those stay as they are in
-// `original`.
-void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
-                   const vf::LetterboxGeometry& back);
-
 // Returns the original of a frame (taken), whose meta is `meta`, with the metas and times of the
 // frame, as a full reference to a writable buffer. It is the same buffer if nobody else holds it,
 // else another one with its memory. If the frame is video, tensors of networks are copied too.

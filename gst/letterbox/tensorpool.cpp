@@ -10,9 +10,7 @@ typedef struct _GstCudaTensorPool {
   GstCudaStream* stream;
   gsize size;
 } GstCudaTensorPool;
-typedef struct _GstCudaTensorPoolClass {
-  GstBufferPoolClass parent_class;
-} GstCudaTensorPoolClass;
+using GstCudaTensorPoolClass = GstBufferPoolClass;
 
 static GType gst_cuda_tensor_pool_get_type(void);
 #define GST_CUDA_TENSOR_POOL(obj) \

@@ -42,6 +42,11 @@ const GstVideoFormatInfo* info_of(const char* name) {
   return format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_get_info(format);
 }
 
+// Tells whether a format has three colours and alpha.
+bool has_matte(const GstVideoFormatInfo* f) {
+  return GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 4;
+}
+
 // Tells whether a format has three colours and nothing else.
 bool is_opaque(const GstVideoFormatInfo* f) {
   return !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 3;
@@ -128,10 +133,6 @@ class Formats {
 };
 
 }  // namespace
-
-bool has_matte(const GstVideoFormatInfo* f) {
-  return GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 4;
-}
 
 gboolean guided_matte_formats(const GstVideoFormatInfo* f) {
   return has_matte(f) || is_opaque(f);

@@ -21,8 +21,6 @@ struct MatteCaps {
   bool translucent = false;
 };
 
-// Tells whether a format has three colours and alpha.
-bool has_matte(const GstVideoFormatInfo* format);
 // Tells whether the pad templates have a format.
 gboolean guided_matte_formats(const GstVideoFormatInfo* format);
 

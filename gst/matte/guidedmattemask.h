@@ -39,8 +39,6 @@ struct MatteMaskSettings {
   }
   // Returns the largest error of a label, or 0 if none has any.
   int label_error() const;
-  // Installs all properties except `mask`, from class_init.
-  static void install(GObjectClass* klass, MatteMaskSettings* (*settings_of)(GObject*));
 };
 
 // Finds the masks of frames and holds the last one. Belongs to the streaming thread.

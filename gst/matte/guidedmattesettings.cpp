@@ -24,7 +24,6 @@ GuidedMatteSettings GuidedMatteSettings::opaque() {
 
 void GuidedMatteSettings::install(GObjectClass* klass,
                                   GuidedMatteSettings* (*settings_of)(GObject*),
-                                  MatteMaskSettings* (*mask_settings_of)(GObject*),
                                   const RowOptions& mask_options,
                                   const RowOptions& output_options) {
   using S = GuidedMatteSettings;
@@ -64,6 +63,16 @@ void GuidedMatteSettings::install(GObjectClass* klass,
                   "Correct the mask by the local colours of subject and background, then apply the "
                   "guided filter",
                   "colors"}});
+  const GType activation_type =
+      enum_type("GstCudaGuidedMatteActivation",
+                {{MaskActivation::none, "No function: values are already from 0 to 1", "none"},
+                 {MaskActivation::sigmoid, "Sigmoid, for logits of one channel", "sigmoid"},
+                 {MaskActivation::softmax, "Softmax over all channels, for logits of all classes",
+                  "softmax"}});
+  const GType missing_type =
+      enum_type("GstCudaGuidedMatteMissing",
+                {{MaskMissing::opaque, "The whole frame is subject", "opaque"},
+                 {MaskMissing::transparent, "The whole frame is background", "transparent"}});
   install_properties<S>(
       klass, settings_of,
       {
@@ -122,9 +131,25 @@ void GuidedMatteSettings::install(GObjectClass* klass,
           {"temporal", "Temporal", &S::temporal, S::kFraction,
            "Fraction of the previous matte to keep where the picture stands still, which reduces "
            "flicker. 0 = off, 0.95 removes most flicker"},
+          {"mask-label", "Mask label", &S::label,
+           "Regions of the segmentation that are the subject: names of their classes or objects, "
+           "or their indices, separated by commas (mask=segmentation). Empty = all except region "
+           "0, the background. With mask=tensor, numbers of the channels whose sum is the subject, "
+           "and empty = mask-channel. A number after a colon is the mask-error of that class, as "
+           "in hair:16,clothes:8"},
+          {"mask-tensor", "Mask tensor", &S::tensor,
+           "Tensor to use as the mask: its id, or its index among the tensors of the frame "
+           "(mask=tensor). Empty = the first"},
+          {"mask-channel", "Mask channel", &S::channel, S::kChannel,
+           "Channel of the tensor that holds the subject, counted from 0 (mask=tensor)"},
+          {"mask-activation", "Mask activation", &S::activation, activation_type,
+           "Function that brings the values of the tensor into the range 0 to 1 (mask=tensor)"},
+          {"mask-hold-ms", "Mask hold time", &S::hold_ms, S::kHold,
+           "Time in milliseconds for which frames without a mask use the last one "
+           "(mask=segmentation and mask=tensor). 0 = never"},
+          {"mask-missing", "Missing mask", &S::missing, missing_type,
+           "How to treat a frame without a mask when the last mask is older than mask-hold-ms"},
       });
-
-  MatteMaskSettings::install(klass, mask_settings_of);
 }
 
 }  // namespace gstvf

@@ -22,7 +22,6 @@ struct GuidedMatteSettings : vf::GuidedParams, MatteMaskSettings {
   // Installs all properties, from class_init. The last two arguments are the options of `mask` and
   // `output`.
   static void install(GObjectClass* klass, GuidedMatteSettings* (*settings_of)(GObject*),
-                      MatteMaskSettings* (*mask_settings_of)(GObject*),
                       const RowOptions& mask_options, const RowOptions& output_options);
 };
 

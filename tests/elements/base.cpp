@@ -126,7 +126,7 @@ static void teller_class_init(TellerClass* klass) {
       {{"value", "Value", &TellerSettings::value, vf::Limits<int>{0, 99}, "A number"}});
   gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), "Teller", "Filter/Video",
                                         "Tells what it is asked for", "none");
-  gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
+  gstvf::add_templates(GST_ELEMENT_CLASS(filter_class));
   filter_class->stateful = TRUE;
   filter_class->forgets_at_discont = [](GstCudaVideoFilter* filter) {
     return teller(filter)->forgets;

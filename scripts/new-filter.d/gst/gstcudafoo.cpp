@@ -69,7 +69,7 @@ static void gst_cuda_foo_class_init(GstCudaFooClass* klass) {
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA foo", "Filter/Effect/Video/Hardware",
       "Sharpens video on an NVIDIA GPU or on the CPU", "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
   klass->is_identity = gst_cuda_foo_is_identity;
   klass->make_plan = gst_cuda_foo_make_plan;
 }

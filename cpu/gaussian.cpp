@@ -70,7 +70,7 @@ struct PlanePlan {
   const uint8_t* saved_row(int y) const { return saved.as<uint8_t>() + saved_at[y] * row_size; }
 };
 
-// Memory of one thread, which is enough for every plane. `edge` holds columns of strips in place.
+// Memory of one thread. `edge` holds columns of strips in place.
 struct Scratch {
   uint8_t *line[2], *packed, *gathered, *ring, *rows[4], *ordered, *edge[2], *wrapped;
 };
@@ -87,7 +87,6 @@ class CpuGaussian final : public Plan {
 
   // Does all that may fail.
   Status prepare() {
-    ScratchSizes need;
     for (int i = 0; i < task_.layout.planes; i++) {
       PlanePlan p;
       p.plane = i;
@@ -108,14 +107,19 @@ class CpuGaussian final : public Plan {
       cut_strips(&p);
       if (!p.copies) {
         if (in_place_) VF_TRY(choose_saved_rows(&p));
-        add_scratch(p, &need);
+        Arena arena(nullptr);
+        scratch(p, arena);
+        thread_bytes_ = std::max(thread_bytes_, arena.used());
       }
       planes_.push_back(std::move(p));
     }
     // Long tasks come first, so that none starts last.
     std::stable_sort(tasks_.begin(), tasks_.end(),
                      [](const Task& a, const Task& b) { return a.work > b.work; });
-    return allocate_scratch(need);
+    VF_TRY(pool_.allocate(Memory::host, thread_bytes_ * pool_.threads(), &memory_));
+    // Padding behind lines and slots is read, but its results are not used.
+    std::memset(memory_.data(), 0, memory_.size());
+    return {};
   }
 
  private:
@@ -133,11 +137,6 @@ class CpuGaussian final : public Plan {
     int plane;
     Span rows;
     double work;
-  };
-
-  // Holds the sizes of the parts of Scratch in bytes.
-  struct ScratchSizes {
-    size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
   };
 
   // Stores one component of a border's value, which is a code value of the layout.
@@ -222,51 +221,28 @@ class CpuGaussian final : public Plan {
     return {};
   }
 
-  void add_scratch(const PlanePlan& p, ScratchSizes* sizes) const {
-    ScratchSizes& need = *sizes;
+  // Takes the arrays that a plane needs from a thread's memory.
+  Scratch scratch(const PlanePlan& p, Arena& arena) const {
     const auto longest = [](const std::vector<Span>& spans) {
       int size = 0;
       for (const Span& s : spans) size = std::max(size, s.size());
-      return size;
+      return size_t(size);
     };
-    const int widest = longest(p.strips), channels = p.layout.channels, rx = p.x.radius;
-    const size_t pixel = channels * sizeof(C);
-    need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
-    need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
-    if (p.layout.pixel_step() != channels) need.gathered = need.packed;
-    need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
-    need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
-    if (in_place_ && p.strips.size() > 1) {
-      need.edge = std::max(need.edge, longest(p.bands) * rx * pixel);
-      if (border_ == Border::wrap) need.wrapped = need.edge;
-    }
-  }
-
-  Status allocate_scratch(const ScratchSizes& need) {
-    const auto lay_out = [&](char* memory, Scratch* s) {
-      Arena arena(memory);
-      for (uint8_t*& line : s->line) line = arena.take<uint8_t>(need.line);
-      s->packed = arena.take<uint8_t>(need.packed);
-      s->gathered = arena.take<uint8_t>(need.gathered);
-      s->ring = arena.take<uint8_t>(need.ring);
-      for (uint8_t*& row : s->rows) row = arena.take<uint8_t>(need.row);
-      s->ordered = arena.take<uint8_t>(need.row);
-      for (uint8_t*& edge : s->edge) edge = arena.take<uint8_t>(need.edge);
-      s->wrapped = arena.take<uint8_t>(need.wrapped);
-      return arena.used();
-    };
-    for (int t = 0; t < pool_.threads(); t++) {
-      Scratch s;
-      const size_t total = lay_out(nullptr, &s);
-      Allocation block;
-      VF_TRY(pool_.allocate(Memory::host, total, &block));
-      // Padding behind lines and slots is read, but its results are not used.
-      std::memset(block.data(), 0, total);
-      lay_out(block.as<char>(), &s);
-      memory_.push_back(std::move(block));
-      scratch_.push_back(s);
-    }
-    return {};
+    const size_t widest = longest(p.strips), rx = p.x.radius, pixel = p.layout.channels * sizeof(C);
+    const size_t packed = (widest + 2 * rx) * pixel;
+    const size_t edge = in_place_ && p.strips.size() > 1 ? longest(p.bands) * rx * pixel : 0;
+    const int channels = p.layout.channels;
+    Scratch s;
+    for (uint8_t*& line : s.line)
+      line = arena.take<uint8_t>(p.rows->line_bytes(int(widest), channels, p.x.radius));
+    s.packed = arena.take<uint8_t>(packed);
+    s.gathered = arena.take<uint8_t>(p.layout.pixel_step() == channels ? 0 : packed);
+    s.ring = arena.take<uint8_t>(p.slots * row_pitch(p.rows->slot_bytes(int(widest), channels)));
+    for (uint8_t*& row : s.rows) row = arena.take<uint8_t>((widest + 1) * pixel);
+    s.ordered = arena.take<uint8_t>((widest + 1) * pixel);
+    for (uint8_t*& e : s.edge) e = arena.take<uint8_t>(edge);
+    s.wrapped = arena.take<uint8_t>(border_ == Border::wrap ? edge : 0);
+    return s;
   }
 
   Status enqueue(const Image& src, const Image& dst) override {
@@ -294,10 +270,12 @@ class CpuGaussian final : public Plan {
       for (int i = 0; i < int(saves_.size()); i++) save(i, 0);
     pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
       const Band b = band(tasks_[i]);
-      if (!b.p.copies)
-        filter(b, scratch_[thread]);
-      else if (!b.overwrites)
+      if (!b.p.copies) {
+        Arena arena(memory_.as<char>() + thread * thread_bytes_);
+        filter(b, scratch(b.p, arena));
+      } else if (!b.overwrites) {
         copy(b);
+      }
     });
     return {};
   }
@@ -318,7 +296,7 @@ class CpuGaussian final : public Plan {
                     l.pixel_step(), l.channels, kAllChannels, l.width);
   }
 
-  void filter(const Band& band, Scratch& s) {
+  void filter(const Band& band, Scratch s) {
     for (int strip = 0; strip < int(band.p.strips.size()); strip++) {
       filter_strip(band, strip, s);
       std::swap(s.edge[0], s.edge[1]);
@@ -459,8 +437,8 @@ class CpuGaussian final : public Plan {
   const bool in_place_;
   std::vector<PlanePlan> planes_;
   std::vector<Task> tasks_, saves_;
-  std::vector<Allocation> memory_;
-  std::vector<Scratch> scratch_;
+  size_t thread_bytes_ = 0;
+  Allocation memory_;
 };
 
 }  // namespace

@@ -47,6 +47,18 @@ constexpr size_t Padded(size_t n) {
   return round_up(n, kPadding);
 }
 
+// Calls f(from, i) for each vector of n components from in + i on. The last one is followed by
+// zeros.
+template <class T, class F>
+HWY_INLINE void ForVectors(const T* in, size_t n, size_t count, const F& f) {
+  size_t i = 0;
+  for (; i + n <= count; i += n) f(in + i, i);
+  if (i == count) return;
+  alignas(64) T rest[64] = {};
+  std::memcpy(rest, in + i, (count - i) * sizeof(T));
+  f(rest, i);
+}
+
 // ---------------------------------------------------------------------------------------------
 // Fixed point, short kernels
 
@@ -69,16 +81,9 @@ void ConvertShort(const void* row, int pixels, int channels, void* line) {
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
   auto* in = static_cast<const uint8_t*>(row);
   auto* out = static_cast<uint16_t*>(line);
-  const auto one = [&](const uint8_t* from, uint16_t* to) HWY_ATTR {
-    hn::StoreU(hn::ShiftLeft<7>(hn::PromoteTo(d, hn::LoadU(d8, from))), d, to);
-  };
-  size_t i = 0;
-  for (; i + n <= count; i += n) one(in + i, out + i);
-  if (i < count) {
-    alignas(64) uint8_t rest[64] = {};
-    std::memcpy(rest, in + i, count - i);
-    one(rest, out + i);
-  }
+  ForVectors(in, n, count, [&](const uint8_t* from, size_t i) HWY_ATTR {
+    hn::StoreU(hn::ShiftLeft<7>(hn::PromoteTo(d, hn::LoadU(d8, from))), d, out + i);
+  });
 }
 
 // These add half a unit for each product. horizontal() rounds halves down and vertical() rounds
@@ -274,21 +279,13 @@ void ConvertBytes(const uint8_t* in, size_t n, int16_t* out) {
   const D16 d16;
   const DBytes d8;
   const hn::Rebind<int8_t, D16> di8;
-  const size_t step = hn::Lanes(d8);
   const auto flip = hn::Set(d8, 0x80);
-  const auto one = [&](const uint8_t* from, int16_t* to) HWY_ATTR {
+  ForVectors(in, hn::Lanes(d8), n, [&](const uint8_t* from, size_t i) HWY_ATTR {
     auto v = hn::Xor(hn::LoadU(d8, from), flip);
     if (kChannels == 2) v = hn::TableLookupBytes(v, hn::Load(d8, kPair2));
     if (kChannels == 4) v = hn::TableLookupBytes(v, hn::Load(d8, kPair4));
-    hn::StoreU(hn::PromoteTo(d16, hn::BitCast(di8, v)), d16, to);
-  };
-  size_t i = 0;
-  for (; i + step <= n; i += step) one(in + i, out + i);
-  if (i < n) {
-    alignas(64) uint8_t rest[64] = {};
-    std::memcpy(rest, in + i, n - i);
-    one(rest, out + i);
-  }
+    hn::StoreU(hn::PromoteTo(d16, hn::BitCast(di8, v)), d16, out + i);
+  });
 }
 
 // With 3 channels, 4 pixels (12 bytes) of each 16 loaded bytes are used.
@@ -505,16 +502,10 @@ HWY_INLINE void StoreRounded(D d, hn::Vec<D> v, int shift, hn::Vec<D> highest, T
 template <class T, class F>
 void Convert(const void* row, int pixels, int channels, void* line) {
   const hn::ScalableTag<F> d;
-  const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
   auto* in = static_cast<const T*>(row);
   auto* out = static_cast<F*>(line);
-  size_t i = 0;
-  for (; i + n <= count; i += n) hn::StoreU(Converted(d, in + i), d, out + i);
-  if (i < count) {
-    alignas(64) T rest[hn::MaxLanes(d)] = {};
-    std::memcpy(rest, in + i, (count - i) * sizeof(T));
-    hn::StoreU(Converted(d, rest), d, out + i);
-  }
+  ForVectors(in, hn::Lanes(d), size_t(pixels) * channels,
+             [&](const T* from, size_t i) HWY_ATTR { hn::StoreU(Converted(d, from), d, out + i); });
 }
 
 // For short kernels, loops are unrolled, and weights and rows stay in registers.
@@ -536,36 +527,54 @@ void HorizontalFew(const void* const* line, const GaussianAxis& axis, size_t cou
   }
 }
 
+// out[i] = the sum over k of weights[k] in[i + k step]. Both may be touched up to one vector beyond
+// `count` values.
+template <class F>
+void Sums(const F* in, ptrdiff_t step, const F* weights, int taps, size_t count, F* out) {
+  const hn::ScalableTag<F> d;
+  const size_t n = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 3 * n < count; i += 4 * n) {
+    const F* at = in + i;
+    auto w = hn::Set(d, weights[0]);
+    auto s0 = hn::Mul(hn::LoadU(d, at), w), s1 = hn::Mul(hn::LoadU(d, at + n), w);
+    auto s2 = hn::Mul(hn::LoadU(d, at + 2 * n), w), s3 = hn::Mul(hn::LoadU(d, at + 3 * n), w);
+    for (int k = 1; k < taps; k++) {
+      at += step;
+      w = hn::Set(d, weights[k]);
+      s0 = hn::MulAdd(hn::LoadU(d, at), w, s0);
+      s1 = hn::MulAdd(hn::LoadU(d, at + n), w, s1);
+      s2 = hn::MulAdd(hn::LoadU(d, at + 2 * n), w, s2);
+      s3 = hn::MulAdd(hn::LoadU(d, at + 3 * n), w, s3);
+    }
+    hn::StoreU(s0, d, out + i);
+    hn::StoreU(s1, d, out + i + n);
+    hn::StoreU(s2, d, out + i + 2 * n);
+    hn::StoreU(s3, d, out + i + 3 * n);
+  }
+  for (; i < count; i += n) {
+    const F* at = in + i;
+    auto sum = hn::Mul(hn::LoadU(d, at), hn::Set(d, weights[0]));
+    for (int k = 1; k < taps; k++)
+      sum = hn::MulAdd(hn::LoadU(d, at += step), hn::Set(d, weights[k]), sum);
+    hn::StoreU(sum, d, out + i);
+  }
+}
+
+void FloatSums(const float* in, ptrdiff_t step, const float* weights, int taps, size_t count,
+               float* out) {
+  Sums(in, step, weights, taps, count, out);
+}
+
 template <class F>
 void Horizontal(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
                 void* slot) {
-  const hn::ScalableTag<F> d;
-  using V = hn::Vec<decltype(d)>;
-  const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
+  const size_t count = size_t(pixels) * channels;
   if (axis.radius == 1) return HorizontalFew<F, 1>(line, axis, count, channels, slot);
   if (axis.radius == 2) return HorizontalFew<F, 2>(line, axis, count, channels, slot);
   if (axis.radius == 3) return HorizontalFew<F, 3>(line, axis, count, channels, slot);
-  const F* const weights = Weights<F>(axis);
-  const int taps = 2 * axis.radius + 1;
-  auto* out = static_cast<F*>(slot);
-  for (size_t i = 0; i < count; i += 4 * n) {
-    const F* in = static_cast<const F*>(line[0]) + i;
-    V w = hn::Set(d, weights[0]);
-    V s0 = hn::Mul(hn::LoadU(d, in), w), s1 = hn::Mul(hn::LoadU(d, in + n), w);
-    V s2 = hn::Mul(hn::LoadU(d, in + 2 * n), w), s3 = hn::Mul(hn::LoadU(d, in + 3 * n), w);
-    for (int t = 1; t < taps; t++) {
-      in += channels;
-      w = hn::Set(d, weights[t]);
-      s0 = hn::MulAdd(hn::LoadU(d, in), w, s0);
-      s1 = hn::MulAdd(hn::LoadU(d, in + n), w, s1);
-      s2 = hn::MulAdd(hn::LoadU(d, in + 2 * n), w, s2);
-      s3 = hn::MulAdd(hn::LoadU(d, in + 3 * n), w, s3);
-    }
-    hn::Store(s0, d, out + i);
-    hn::Store(s1, d, out + i + n);
-    hn::Store(s2, d, out + i + 2 * n);
-    hn::Store(s3, d, out + i + 3 * n);
-  }
+  Sums(static_cast<const F*>(line[0]), channels, Weights<F>(axis), 2 * axis.radius + 1, count,
+       static_cast<F*>(slot));
 }
 
 template <class T, class F, int kOutputs>
@@ -584,19 +593,16 @@ void VerticalRows(const void* const* slot, const GaussianAxis& axis, size_t coun
     for (int p = 0; p < slots; p++) {
       const F* in = static_cast<const F*>(slot[p]) + i;
       const V x0 = hn::Load(d, in), x1 = hn::Load(d, in + n);
+      const auto add = [&](int r) HWY_ATTR {
+        const V w = hn::Set(d, weights[p - r]);
+        sum[r][0] = hn::MulAdd(x0, w, sum[r][0]);
+        sum[r][1] = hn::MulAdd(x1, w, sum[r][1]);
+      };
       if (p >= kOutputs - 1 && p < taps) {
-        for (int r = 0; r < kOutputs; r++) {
-          const V w = hn::Set(d, weights[p - r]);
-          sum[r][0] = hn::MulAdd(x0, w, sum[r][0]);
-          sum[r][1] = hn::MulAdd(x1, w, sum[r][1]);
-        }
+        for (int r = 0; r < kOutputs; r++) add(r);
       } else {
-        for (int r = 0; r < kOutputs; r++) {
-          if (p < r || p - r >= taps) continue;
-          const V w = hn::Set(d, weights[p - r]);
-          sum[r][0] = hn::MulAdd(x0, w, sum[r][0]);
-          sum[r][1] = hn::MulAdd(x1, w, sum[r][1]);
-        }
+        for (int r = 0; r < kOutputs; r++)
+          if (p >= r && p - r < taps) add(r);
       }
     }
     for (int r = 0; r < kOutputs; r++) {
@@ -702,6 +708,12 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(Rows);
+HWY_EXPORT(FloatSums);
+
+void gaussian_sums(const float* in, ptrdiff_t step, const float* weights, int taps, size_t count,
+                   float* out) {
+  HWY_DYNAMIC_DISPATCH(FloatSums)(in, step, weights, taps, count, out);
+}
 
 namespace {
 

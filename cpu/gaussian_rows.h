@@ -65,6 +65,11 @@ constexpr int gaussian_slots(int radius, int rows_per_slot) {
   return blocks_of(rows, rows_per_slot);
 }
 
+// out[i] = the sum over k of weights[k] in[i + k step]. Both are touched up to one vector, of at most
+// 64 bytes, beyond `count` values.
+void gaussian_sums(const float* in, ptrdiff_t step, const float* weights, int taps, size_t count,
+                   float* out);
+
 // Returns the kernels for a plane on the best instruction set of this machine, and sets the plane's
 // weights in their form. Outer weights that are too small to change a result are left out.
 const GaussianRows& gaussian_rows(const Layout& layout, const GaussianPlane& plane, GaussianAxis* x,

@@ -264,11 +264,6 @@ class CpuLetterbox final : public Plan {
     }
   }
 
-  // Neighbouring components of one plane that are read together in fixed point.
-  struct Run {
-    int first, count;
-  };
-
   struct Scratch {
     float* gathered[4][2][2];  // component, slot, left or right
     float* sample[4];
@@ -401,14 +396,15 @@ class CpuLetterbox final : public Plan {
       row_.spread(words[!w.both], from + (w.both ? step * 8 * size : 0), mask, n, right + w.begin);
   }
 
+  static void swap_slots(int k, Scratch* s) {
+    for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
+    std::swap(s->held[k][0], s->held[k][1]);
+  }
+
   // Gathers the neighbours of all columns in a row of component k. A y of -1 is a row of fill.
   void gather(const Image& src, const Group& g, int k, int y, int slot, Scratch* s) const {
     if (s->held[k][slot] == y) return;
-    if (s->held[k][!slot] == y) {
-      for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
-      std::swap(s->held[k][0], s->held[k][1]);
-      return;
-    }
+    if (s->held[k][!slot] == y) return swap_slots(k, s);
     s->held[k][slot] = y;
     float *left = s->gathered[k][slot][0], *right = s->gathered[k][slot][1];
     const int begin = g.x.begin, n = g.x.end - begin;
@@ -444,10 +440,7 @@ class CpuLetterbox final : public Plan {
     // A row without weight is not read, which happens when the picture shrinks to a third.
     if (r.weight[y] == 0) rows[1] = rows[0];
     // If the other slot holds a row, swap the slots before it is overwritten.
-    if (s->held[k][1] == rows[0] && s->held[k][0] != rows[0]) {
-      for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
-      std::swap(s->held[k][0], s->held[k][1]);
-    }
+    if (s->held[k][1] == rows[0] && s->held[k][0] != rows[0]) swap_slots(k, s);
     gather(src, g, k, rows[0], 0, s);
     int bottom = 1;
     if (rows[1] == rows[0])
@@ -574,38 +567,36 @@ class CpuLetterbox final : public Plan {
       out[i] += (1 - in_y * inside(g.x.luma, begin + i)) * (t_.source_fill[k] - out[i]);
   }
 
-  // Computes the horizontal products of a run of components for one source row.
-  void fixed_row(const Image& src, const Group& g, Run run, int y, int slot, Scratch* s) const {
-    const int k = run.first;
+  // Computes the horizontal products of component k for one source row. A row's slot is its parity,
+  // so that rows that are used again stay in place.
+  void fixed_row(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    const int slot = y & 1;
     if (s->held[k][slot] == y) return;
     s->held[k][slot] = y;
     const int step = t_.source.plane[t_.from[k].plane].pixel_step();
     const int begin = g.x.begin, n = g.x.end - begin;
-    const ptrdiff_t pitch = run.count > 1 ? fixed_out(s, k + 1, slot) - fixed_out(s, k, slot) : 0;
     const auto* in = source_row<uint8_t>(src, k, y);
     const int16_t* weights = &g.x.luma.fixed[2 * size_t(begin)];
     const Eights& e = g.eights;
     const int done = step == 1 ? e.count : 0;
     if (done)
       row_.fixed_eights(in, e.first.data(), e.order.data(), weights, done, fixed_out(s, k, slot));
-    row_.fixed_rows(in, step, run.count, &g.x.luma.lo[begin + done], &g.x.luma.hi[begin + done],
-                    weights + 2 * size_t(done), n - done, fixed_out(s, k, slot) + done, int(pitch));
+    row_.fixed_rows(in, step, &g.x.luma.lo[begin + done], &g.x.luma.hi[begin + done],
+                    weights + 2 * size_t(done), n - done, fixed_out(s, k, slot) + done);
   }
 
   static int16_t* fixed_out(Scratch* s, int k, int slot) {
     return reinterpret_cast<int16_t*>(s->gathered[k][slot][0]);
   }
 
-  void fixed_bilinear(const Image& src, const Group& g, Run run, int y, Scratch* s) const {
+  void fixed_bilinear(const Image& src, const Group& g, int k, int y, Scratch* s) const {
     const ResamplingTaps& r = g.y.luma;
-    const int n = g.x.end - g.x.begin, k = run.first;
-    // A row's slot is its parity, so that rows that are used again stay in place.
     int rows[2];
     fixed_rows(g, y, rows);
-    for (const int row : rows) fixed_row(src, g, run, row, row & 1, s);
-    for (int c = k; c < k + run.count; c++)
-      row_.fixed_columns(fixed_out(s, c, rows[0] & 1), fixed_out(s, c, rows[1] & 1),
-                         r.fixed[2 * size_t(y)], r.fixed[2 * size_t(y) + 1], n, s->code[c]);
+    for (const int row : rows) fixed_row(src, g, k, row, s);
+    row_.fixed_columns(fixed_out(s, k, rows[0] & 1), fixed_out(s, k, rows[1] & 1),
+                       r.fixed[2 * size_t(y)], r.fixed[2 * size_t(y) + 1], g.x.end - g.x.begin,
+                       s->code[k]);
   }
 
   void sample(const Image& src, const Group& g, int k, int y, Scratch* s) const {
@@ -623,18 +614,10 @@ class CpuLetterbox final : public Plan {
     const int n = g.x.end - g.x.begin;
     for (int k = 0; k < 4; k++) {
       if (!(g.sources >> k & 1)) continue;
-      if (!fixed(k)) {
+      if (fixed(k))
+        fixed_bilinear(src, g, k, y, s);
+      else
         sample(src, g, k, y, s);
-        continue;
-      }
-      Run run{k, 1};
-      const auto next = [&](int j) {
-        return j < 4 && (g.sources >> j & 1) && fixed(j) && t_.from[j].plane == t_.from[k].plane &&
-               t_.from[j].channel == t_.from[j - 1].channel + 1;
-      };
-      while (next(k + run.count)) run.count++;
-      fixed_bilinear(src, g, run, y, s);
-      k += run.count - 1;
     }
     for (int k = 0; k < 4; k++) {
       if (!(g.components >> k & 1)) continue;

@@ -45,14 +45,13 @@ void spread(const uint32_t* HWY_RESTRICT words, int bits, uint32_t mask, int n,
   for (int x = 0; x < n; x++) out[x] = float(int(words[x] >> bits & mask));
 }
 
-void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, int channels, const int* HWY_RESTRICT lo,
+void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, const int* HWY_RESTRICT lo,
                 const int* HWY_RESTRICT hi, const int16_t* HWY_RESTRICT weights, int n,
-                int16_t* HWY_RESTRICT out, int pitch) {
-  for (int c = 0; c < channels; c++, in++, out += pitch)
-    for (int x = 0; x < n; x++)
-      out[x] = int16_t((in[ptrdiff_t(lo[x]) * step] * weights[2 * x] +
-                        in[ptrdiff_t(hi[x]) * step] * weights[2 * x + 1]) >>
-                       4);
+                int16_t* HWY_RESTRICT out) {
+  for (int x = 0; x < n; x++)
+    out[x] = int16_t((in[ptrdiff_t(lo[x]) * step] * weights[2 * x] +
+                      in[ptrdiff_t(hi[x]) * step] * weights[2 * x + 1]) >>
+                     4);
 }
 
 #if HWY_TARGET == HWY_SCALAR
@@ -71,18 +70,6 @@ void packed_columns(const int16_t* top, const int16_t* bottom, int w0, int w1, i
                     uint8_t* out) {
   for (int i = 0; i < n; i++)
     out[i] = uint8_t(std::min((((top[i] * w0) >> 16) + ((bottom[i] * w1) >> 16) + 2) >> 2, 255));
-}
-
-void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* out) {
-  for (int x = 0; x < n; x++)
-    for (int c = 0; c < channels; c++) *out++ = uint8_t(in[c][x]);
-}
-
-void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n,
-          uint8_t* out) {
-  for (int x = 0; x < n; x++)
-    for (int c = 0; c < step; c++)
-      out[step * x + c] = uint8_t((order[c] & 0x80 ? 0 : in[4 * x + order[c]]) | ones[c]);
 }
 
 #else
@@ -163,7 +150,11 @@ void packed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT
   }
 }
 
+#endif
+
 void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* HWY_RESTRICT out) {
+  int x = 0;
+#if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<uint8_t, 16> d;
   const hn::Half<decltype(d)> d_half;
   const hn::Repartition<int16_t, decltype(d)> d_in;
@@ -173,30 +164,30 @@ void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* HW
     };
     return hn::Combine(d, at(x + 8), at(x));
   };
-  int x = 0;
   for (; x + 16 <= n; x += 16)
     if (channels == 3)
       hn::StoreInterleaved3(bytes(0, x), bytes(1, x), bytes(2, x), d, out + 3 * x);
     else
       hn::StoreInterleaved4(bytes(0, x), bytes(1, x), bytes(2, x), bytes(3, x), d, out + 4 * x);
+#endif
   for (; x < n; x++)
     for (int c = 0; c < channels; c++) out[channels * x + c] = uint8_t(in[c][x]);
 }
 
 void pack(const uint8_t* HWY_RESTRICT in, const uint8_t* order, const uint8_t* ones, int step,
           int n, uint8_t* HWY_RESTRICT out) {
+  int x = 0;
+#if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<uint8_t, 16> d;
   const auto table = hn::LoadU(d, order), mask = hn::LoadU(d, ones);
-  int x = 0;
   for (; x + 4 <= n && step * x + 16 <= step * n; x += 4)
     hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::LoadU(d, in + 4 * x), table), mask), d,
                out + step * x);
+#endif
   for (; x < n; x++)
     for (int c = 0; c < step; c++)
       out[step * x + c] = uint8_t((order[c] & 0x80 ? 0 : in[4 * x + order[c]]) | ones[c]);
 }
-
-#endif
 
 void fixed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT bottom, int w0,
                    int w1, int n, uint16_t* HWY_RESTRICT out) {

@@ -18,10 +18,9 @@ struct LetterboxRow {
   void (*load_words)(const uint8_t* in, int step, const int* first, int n, uint32_t* out);
   // out = (word >> bits) & mask
   void (*spread)(const uint32_t* words, int bits, uint32_t mask, int n, float* out);
-  // Computes out = (in[lo] w0 + in[hi] w1) >> 4 for `channels` neighbouring components. Results of
-  // channel c go to out + c * pitch.
-  void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
-                     const int16_t* weights, int n, int16_t* out, int pitch);
+  // out = (in[lo * step] w0 + in[hi * step] w1) >> 4
+  void (*fixed_rows)(const uint8_t* in, int step, const int* lo, const int* hi,
+                     const int16_t* weights, int n, int16_t* out);
   // Does the work of fixed_rows for one channel of bytes, eight columns at a time. Byte i of four
   // columns' neighbours, 16 bits each, is in[first[x / 4] + order[4 * x + i]], or 0. It is null on
   // machines where fixed_rows is as fast.

@@ -70,6 +70,13 @@ struct Unit {
   uint8_t mask;  // bit c: component c is written
 };
 
+// Returns the component that is number `n`, from 0 on, of those that are written.
+int component_of(const Unit& u, int n) {
+  int component = -1;
+  for (; n >= 0; n -= u.mask >> component & 1) component++;
+  return component;
+}
+
 struct PlanePlan {
   PlaneLayout layout;
   MedianPlane median;
@@ -556,9 +563,7 @@ class CpuMedian final : public Plan {
     const int bands = blocks_of(h, p.band);
     const int filtered = __builtin_popcount(u.mask);
     pool_.parallel(bands * segments * filtered, [&](int task, int thread) {
-      int component = -1;
-      for (int left = task / (bands * segments); left >= 0; left -= u.mask >> component & 1)
-        component++;
+      const int component = component_of(u, task / (bands * segments));
       const int y0 = task % bands * p.band, y1 = std::min(h, y0 + p.band);
       const int x0 = task / bands % segments * across, columns = std::min(across, w - x0);
       Arena arena = thread_memory(thread);
@@ -630,9 +635,7 @@ class CpuMedian final : public Plan {
     const int filtered = __builtin_popcount(u.mask);
     const bool shrink = task_.border == Border::shrink;
     pool_.parallel(bands * tiles * filtered, [&](int task, int thread) {
-      int component = -1;
-      for (int left = task / (bands * tiles); left >= 0; left -= u.mask >> component & 1)
-        component++;
+      const int component = component_of(u, task / (bands * tiles));
       const int y0 = rect.y0 + task % bands * kTileRows, y1 = std::min(rect.y1, y0 + kTileRows);
       const int x0 = rect.x0 + task / bands % tiles * kTileColumns;
       const int x1 = std::min(rect.x1, x0 + kTileColumns);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cpu/queue.h"
+#include "filters/make.h"
 #include "filters/motion_task.h"
 
 namespace vf::cpu {
@@ -40,8 +41,8 @@ class CpuMotion final : public MotionPlan {
   // A strip is large enough to be worth a task, and a level has a few strips per thread.
   template <class F>
   void strips(int rows, F&& f) {
-    const int n = std::clamp(rows / 4, 1, 4 * pool_.threads()), each = (rows + n - 1) / n;
-    pool_.parallel((rows + each - 1) / each, [&](int task, int thread) {
+    const int n = std::clamp(rows / 4, 1, 4 * pool_.threads()), each = blocks_of(rows, n);
+    pool_.parallel(blocks_of(rows, each), [&](int task, int thread) {
       f(task * each, std::min(rows, (task + 1) * each), thread);
     });
   }
@@ -110,10 +111,7 @@ class CpuMotion final : public MotionPlan {
 }  // namespace
 
 Status make_motion(Queue& queue, const MotionTask& task, std::unique_ptr<MotionPlan>* out) {
-  auto plan = std::make_unique<CpuMotion>(static_cast<CpuQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CpuMotion, CpuQueue>(queue, task, out);
 }
 
 }  // namespace vf::cpu

@@ -4,68 +4,19 @@
 // copied from there, so that all pixels are filtered from the original frame. The Gaussian blurs
 // the rows of a tile to floats, and then the columns of these. The median has a plan of its own for
 // tiles of one size, which include the frame around them.
-#include "cpu/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/regions.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "cpu/arena.h"
+#include "cpu/gaussian_rows.h"
 #include "cpu/queue.h"
 #include "filters/make.h"
 #include "filters/pixelate_task.h"
 #include "filters/regions_task.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace vf::cpu {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// out[i] = the sum over k of weights[k] in[i + k step], for `count` values; `out` has room for a
-// vector more, and so has `in`.
-void Weigh(const float* in, ptrdiff_t step, const float* weights, int taps, int count, float* out) {
-  const hn::ScalableTag<float> d;
-  const int n = int(hn::Lanes(d));
-  int i = 0;
-  for (; i + 4 * n <= count + n - 1; i += 4 * n) {
-    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    const float* at = in + i;
-    for (int k = 0; k < taps; k++, at += step) {
-      const auto w = hn::Set(d, weights[k]);
-      s0 = hn::MulAdd(w, hn::LoadU(d, at), s0);
-      s1 = hn::MulAdd(w, hn::LoadU(d, at + n), s1);
-      s2 = hn::MulAdd(w, hn::LoadU(d, at + 2 * n), s2);
-      s3 = hn::MulAdd(w, hn::LoadU(d, at + 3 * n), s3);
-    }
-    hn::StoreU(s0, d, out + i);
-    hn::StoreU(s1, d, out + i + n);
-    hn::StoreU(s2, d, out + i + 2 * n);
-    hn::StoreU(s3, d, out + i + 3 * n);
-  }
-  for (; i < count; i += n) {
-    auto sum = hn::Zero(d);
-    const float* at = in + i;
-    for (int k = 0; k < taps; k++, at += step)
-      sum = hn::MulAdd(hn::Set(d, weights[k]), hn::LoadU(d, at), sum);
-    hn::StoreU(sum, d, out + i);
-  }
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace vf::cpu
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-
 namespace vf::cpu {
 namespace {
-
-HWY_EXPORT(Weigh);
 
 constexpr int kTile = 128;  // samples of a Gaussian's tile, and of the scratch's copies
 constexpr int kTileRows = 64;
@@ -328,8 +279,8 @@ class CpuRegions final : public RegionsPlan {
                           : float(sample<T>(src, t.plane, at, y)[c] >> shift)) -
                   float(middle_);
       }
-      HWY_DYNAMIC_DISPATCH(Weigh)
-      (a.line, l.channels, a.weights_x, 2 * rx + 1, count, a.rows + ptrdiff_t(row) * a.pitch);
+      gaussian_sums(a.line, l.channels, a.weights_x, 2 * rx + 1, count,
+                    a.rows + ptrdiff_t(row) * a.pitch);
     }
     const float maximum = float((1 << (8 * sizeof(T) - shift)) - 1);
     int row = -1;
@@ -337,8 +288,8 @@ class CpuRegions final : public RegionsPlan {
     for_own(t, thread, [&](int x, int y, int w) {
       if (y - t.rect.y0 != row) {
         row = y - t.rect.y0;
-        HWY_DYNAMIC_DISPATCH(Weigh)
-        (a.rows + ptrdiff_t(row) * a.pitch, a.pitch, a.weights_y, 2 * ry + 1, count, a.sums);
+        gaussian_sums(a.rows + ptrdiff_t(row) * a.pitch, a.pitch, a.weights_y, 2 * ry + 1, count,
+                      a.sums);
       }
       const float* sum = a.sums + ptrdiff_t(x - t.rect.x0) * l.channels;
       const T* from = sample<T>(src, t.plane, x, y);
@@ -517,5 +468,3 @@ Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<Regio
 }
 
 }  // namespace vf::cpu
-
-#endif  // HWY_ONCE

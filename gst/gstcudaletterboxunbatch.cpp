@@ -75,9 +75,14 @@ static gboolean gst_cuda_letterbox_unbatch_src_event(GstPad* pad, GstObject* par
                             gstvf::new_stream_event(stream_of(pad), event));
 }
 
-static gstvf::StreamOutput& find_stream(GstCudaLetterboxUnbatch* self, guint number) {
+// Returns the output of a stream, or null if it has none yet.
+static gstvf::StreamOutput* known_stream(GstCudaLetterboxUnbatch* self, guint number) {
   const auto known = self->streams->find(number);
-  if (known != self->streams->end()) return known->second;
+  return known == self->streams->end() ? nullptr : &known->second;
+}
+
+static gstvf::StreamOutput& find_stream(GstCudaLetterboxUnbatch* self, guint number) {
+  if (gstvf::StreamOutput* known = known_stream(self, number)) return *known;
   gstvf::StreamOutput& s = (*self->streams)[number];
   gchar* name = g_strdup_printf("src_%u", number);
   s.pad = gst_pad_new_from_template(
@@ -92,15 +97,14 @@ static gstvf::StreamOutput& find_stream(GstCudaLetterboxUnbatch* self, guint num
 }
 
 static void remove_stream(GstCudaLetterboxUnbatch* self, guint number) {
-  const auto known = self->streams->find(number);
-  if (known == self->streams->end()) return;
-  gstvf::StreamOutput s = known->second;
-  self->streams->erase(known);
+  const gstvf::StreamOutput* known = known_stream(self, number);
+  if (!known) return;
+  gstvf::StreamOutput s = *known;
+  self->streams->erase(number);
   s.end();
   gst_flow_combiner_remove_pad(self->flows, s.pad);
   gst_pad_set_active(s.pad, FALSE);
   gst_element_remove_pad(GST_ELEMENT(self), s.pad);
-  s.forget_events();
   gst_clear_caps(&s.caps);
 }
 
@@ -153,14 +157,13 @@ static GstFlowReturn push_stream(GstCudaLetterboxUnbatch* self, gstvf::BatchedSt
       for (guint i = 0; flow == GST_FLOW_OK && i < gst_buffer_list_length(GST_BUFFER_LIST(o)); i++)
         push(gst_buffer_ref(gst_buffer_list_get(GST_BUFFER_LIST(o), i)));
     } else if (GST_IS_EVENT(o) && !events.add(GST_EVENT_CAST(o))) {
-      const auto known = self->streams->find(stream.index);
-      if (known != self->streams->end())
-        gst_pad_push_event(known->second.pad, GST_EVENT_CAST(object.release()));
+      if (gstvf::StreamOutput* known = known_stream(self, stream.index))
+        gst_pad_push_event(known->pad, GST_EVENT_CAST(object.release()));
     }
     if (flow != GST_FLOW_OK) return flow;
   }
-  const auto known = self->streams->find(stream.index);
-  if (events.ended() && known != self->streams->end()) known->second.end();
+  gstvf::StreamOutput* known = known_stream(self, stream.index);
+  if (events.ended() && known) known->end();
   return flow;
 }
 
@@ -218,11 +221,10 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
     return TRUE;
   }
   if (gstvf::parse_stream_end(event, &number, &removed)) {
-    const auto known = self->streams->find(number);
     if (removed)
       remove_stream(self, number);
-    else if (known != self->streams->end())
-      known->second.end();
+    else if (gstvf::StreamOutput* known = known_stream(self, number))
+      known->end();
     gst_event_unref(event);
     return TRUE;
   }
@@ -231,7 +233,7 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
       gst_flow_combiner_reset(self->flows);
       for (auto& [n, s] : *self->streams) {
         // A flush also ends the segment.
-        s.forget_events();
+        s.events.clear();
         s.ended = false;
       }
       return gst_pad_event_default(pad, parent, event);

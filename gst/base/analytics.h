@@ -300,8 +300,6 @@ inline void add_batched_streams(GstBuffer* batch, std::vector<BatchedStream> str
     to.objects = g_new(GstMiniObject*, from.objects.size());
     for (MiniObjectPtr& object : from.objects) to.objects[to.n_objects++] = object.release();
   }
-#else
-  (void)batch, (void)streams;
 #endif
 }
 
@@ -324,7 +322,6 @@ inline bool take_batched_streams(GstBuffer* batch, std::vector<BatchedStream>* s
   if (gst_buffer_is_writable(batch)) gst_buffer_remove_meta(batch, &meta->meta);
   return true;
 #else
-  (void)batch, (void)streams;
   return false;
 #endif
 }

@@ -188,8 +188,7 @@ inline bool cuda_memory_has(GstVideoFormat format) {
   };
   const char* const wanted = gst_video_format_to_string(format);
   for (const auto& formats : kFormats)
-    for (const char* const* name = formats.names; *name; name++)
-      if (gstreamer_is(formats.since) && g_str_equal(*name, wanted)) return true;
+    if (gstreamer_is(formats.since) && g_strv_contains(formats.names, wanted)) return true;
 #endif
   return false;
 }

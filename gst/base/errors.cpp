@@ -4,7 +4,6 @@
 
 #include <cstdarg>
 #include <cstring>
-#include <utility>
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
@@ -19,43 +18,27 @@ std::string first_word(const char* text) {
   return {text, length};
 }
 
-// Sets the fields `minimum` and `maximum`, in the property's type.
-void set_range(GstStructure* details, const GParamSpec* spec, double min, double max) {
-  for (const auto& [field, number] : {std::pair("minimum", min), std::pair("maximum", max)}) {
-    if (G_IS_PARAM_SPEC_INT(spec))
-      gst_structure_set(details, field, G_TYPE_INT, int(number), nullptr);
-    else if (G_IS_PARAM_SPEC_UINT(spec))
-      gst_structure_set(details, field, G_TYPE_UINT, guint(number), nullptr);
-    else
-      gst_structure_set(details, field, G_TYPE_DOUBLE, number, nullptr);
-  }
-}
-
-// Finds the range of a property of numbers: the property's own or, if that has no end, the one in
-// the text `allowed`.
-bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, double* max) {
-  if (G_IS_PARAM_SPEC_INT(spec)) {
-    *min = G_PARAM_SPEC_INT(spec)->minimum;
-    *max = G_PARAM_SPEC_INT(spec)->maximum;
-  } else if (G_IS_PARAM_SPEC_UINT(spec)) {
-    *min = G_PARAM_SPEC_UINT(spec)->minimum;
-    *max = G_PARAM_SPEC_UINT(spec)->maximum;
-  } else if (G_IS_PARAM_SPEC_DOUBLE(spec)) {
-    *min = G_PARAM_SPEC_DOUBLE(spec)->minimum;
-    *max = G_PARAM_SPEC_DOUBLE(spec)->maximum;
-    constexpr double none = G_MAXDOUBLE;
-    if (*min > -none && *max < none) return true;
-    // The real range depends on the frames or on other properties.
-    char* end = nullptr;
-    *min = g_ascii_strtod(allowed.c_str(), &end);
-    if (end == allowed.c_str() || !g_str_has_prefix(end, " to ")) return false;
-    const char* second = end + strlen(" to ");
-    *max = g_ascii_strtod(second, &end);
-    return end != second;
-  } else {
-    return false;
-  }
-  return true;
+// Sets the fields `minimum` and `maximum` for a property of numbers: to the property's own range or,
+// if that has no end, to the one in the text `allowed`.
+void set_range(GstStructure* details, const GParamSpec* spec, const std::string& allowed) {
+  const auto set = [&](GType type, auto min, auto max) {
+    gst_structure_set(details, "minimum", type, min, "maximum", type, max, nullptr);
+  };
+  if (G_IS_PARAM_SPEC_INT(spec))
+    set(G_TYPE_INT, G_PARAM_SPEC_INT(spec)->minimum, G_PARAM_SPEC_INT(spec)->maximum);
+  if (G_IS_PARAM_SPEC_UINT(spec))
+    set(G_TYPE_UINT, G_PARAM_SPEC_UINT(spec)->minimum, G_PARAM_SPEC_UINT(spec)->maximum);
+  if (!G_IS_PARAM_SPEC_DOUBLE(spec)) return;
+  const GParamSpecDouble* own = G_PARAM_SPEC_DOUBLE(spec);
+  if (own->minimum > -G_MAXDOUBLE && own->maximum < G_MAXDOUBLE)
+    return set(G_TYPE_DOUBLE, own->minimum, own->maximum);
+  // The real range depends on the frames or on other properties.
+  char* end = nullptr;
+  const double min = g_ascii_strtod(allowed.c_str(), &end);
+  if (end == allowed.c_str() || !g_str_has_prefix(end, " to ")) return;
+  const char* second = end + strlen(" to ");
+  const double max = g_ascii_strtod(second, &end);
+  if (end != second) set(G_TYPE_DOUBLE, min, max);
 }
 
 // Returns the part of a refusal that says what is allowed, or all of it if it does not say so.
@@ -116,8 +99,7 @@ GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
     gst_structure_set(details, "value", G_TYPE_STRING, setting_text(spec, value).c_str(), nullptr);
   else
     gst_structure_set_value(details, "value", value);
-  double min, max;
-  if (range_of(spec, must_be, &min, &max)) set_range(details, spec, min, max);
+  set_range(details, spec, must_be);
   return details;
 }
 

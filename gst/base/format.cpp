@@ -5,10 +5,6 @@
 namespace gstvf {
 namespace {
 
-int scaled(int size, int sub) {
-  return -((-size) >> sub);
-}
-
 bool native_byte_order(const GstVideoFormatInfo* f) {
   // Formats such as AYUV64 and ARGB64 have no suffix and are native.
   if (g_str_has_suffix(f->name, "LE")) return G_BYTE_ORDER == G_LITTLE_ENDIAN;
@@ -112,12 +108,24 @@ vf::Role role_of(const GstVideoFormatInfo* f, int component) {
 
 }  // namespace
 
-bool has_layout(GstVideoFormat format) {
-  if (format <= GST_VIDEO_FORMAT_ENCODED) return false;
-  const GstVideoFormatInfo* f = gst_video_format_get_info(format);
-  Group group[4];
-  int groups;
-  return f && group_components(f, group, &groups);
+const std::vector<const GstVideoFormatInfo*>& formats_with_layout() {
+  static const auto all = [] {
+    guint known = 0;
+    const GstVideoFormat* const raw = gst_video_formats_raw(&known);
+    // GStreamer lists the largest formats first.
+    std::vector<GstVideoFormat> formats(raw, raw + known);
+    std::sort(formats.begin(), formats.end());
+    std::vector<const GstVideoFormatInfo*> infos;
+    Group group[4];
+    int groups;
+    for (const GstVideoFormat format : formats) {
+      const GstVideoFormatInfo* f = gst_video_format_get_info(format);
+      if (format > GST_VIDEO_FORMAT_ENCODED && group_components(f, group, &groups))
+        infos.push_back(f);
+    }
+    return infos;
+  }();
+  return all;
 }
 
 bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
@@ -142,8 +150,8 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
   for (int i = 0; i < groups; i++) {
     const int first = group[i].component[0];
     vf::PlaneLayout& p = l.plane[i];
-    p.width = scaled(info.width, f->w_sub[first]);
-    p.height = scaled(info.height, f->h_sub[first]);
+    p.width = vf::blocks_of(info.width, 1 << f->w_sub[first]);
+    p.height = vf::blocks_of(info.height, 1 << f->h_sub[first]);
     p.sub_x = f->w_sub[first];
     p.sub_y = f->h_sub[first];
     const int m = int(f->plane[first]);

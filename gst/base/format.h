@@ -8,6 +8,7 @@
 #include <gst/video/video.h>
 
 #include <optional>
+#include <vector>
 
 #include "filters/color.h"
 
@@ -38,8 +39,8 @@ struct Format {
   const char* name() const { return video ? video->finfo->name : "tensor"; }
 };
 
-// Tells whether `format` has a layout.
-bool has_layout(GstVideoFormat format);
+// Lists the formats that have a layout. Common formats have the lowest numbers and come first.
+const std::vector<const GstVideoFormatInfo*>& formats_with_layout();
 
 // Fills `out` for video of `info`. Returns false if the format has no layout. In GStreamer's CUDA
 // memory (`cuda`), fields have no extra row of chroma.

@@ -1,8 +1,5 @@
 #include "gst/base/formatcaps.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "gst/base/cudacompat.h"
 
 // Returns the caps for one kind of memory. They are empty if it supports none of the formats.
@@ -10,29 +7,23 @@ static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
   GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
   g_value_init(&name, G_TYPE_STRING);
-  guint known = 0;
-  const GstVideoFormat* const raw = gst_video_formats_raw(&known);
-  // GStreamer lists the largest formats first. Common formats have the lowest numbers, so sorting
-  // puts them first.
-  std::vector<GstVideoFormat> all(raw, raw + known);
-  std::sort(all.begin(), all.end());
-  for (const GstVideoFormat format : all) {
-    if (!gstvf::has_layout(format) || (cuda && !gstvf::cuda_memory_has(format))) continue;
-    if (takes && !takes(gst_video_format_get_info(format))) continue;
-    g_value_set_static_string(&name, gst_video_format_to_string(format));
+  for (const GstVideoFormatInfo* f : gstvf::formats_with_layout()) {
+    if ((cuda && !gstvf::cuda_memory_has(f->format)) || (takes && !takes(f))) continue;
+    g_value_set_static_string(&name, f->name);
     gst_value_list_append_value(&formats, &name);
   }
-  GstCaps* caps = nullptr;
+  GstCaps* caps = gst_caps_new_empty();
   if (gst_value_list_get_size(&formats)) {
-    caps = gst_caps_new_simple("video/x-raw", "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height",
-                               GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
-                               GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
+    gst_caps_append_structure(
+        caps, gst_structure_new("video/x-raw", "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height",
+                                GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
+                                GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr));
     gst_caps_set_value(caps, "format", &formats);
     if (cuda) gstvf::set_caps_in_cuda(caps);
   }
   g_value_unset(&formats);
   g_value_unset(&name);
-  return caps ? caps : gst_caps_new_empty();
+  return caps;
 }
 
 GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes) {

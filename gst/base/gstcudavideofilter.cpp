@@ -8,7 +8,6 @@
 #include "gst/base/enabled.h"
 #include "gst/base/errors.h"
 #include "gst/base/packedframe.h"
-#include "gst/base/presets.h"
 #include "gst/base/properties.h"
 #include "gst/base/videofilterprivate.h"
 
@@ -30,13 +29,6 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE(GstCudaVideoFilter, gst_cuda_video_filter, GST_
                                  GST_DEBUG_CATEGORY_INIT(gst_cuda_video_filter_debug,
                                                          "cudavideofilter", 0,
                                                          "base class of the CUDA video filters"))
-
-// Caps
-
-static gboolean gst_cuda_video_filter_describe(GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
-                                               Format* format) {
-  return gstvf::format_from_caps(caps, format);
-}
 
 // Plans
 
@@ -570,7 +562,10 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   trans_class->transform_ip = [](GstBaseTransform*, GstBuffer*) { return GST_FLOW_NOT_SUPPORTED; };
 
   klass->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
-  klass->describe = gst_cuda_video_filter_describe;
+  klass->describe = [](GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
+                       Format* format) -> gboolean {
+    return gstvf::format_from_caps(caps, format);
+  };
 
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_VIDEO_FILTER, GstPluginAPIFlags(0));
 }

@@ -98,7 +98,6 @@
 #include <gst/video/video.h>
 
 #include <memory>
-#include <mutex>
 
 #include "filters/plan.h"
 #include "gst/base/errors.h"
@@ -181,16 +180,5 @@ gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self);
 // thread. Returns FALSE.
 gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::ErrorText error);
 
-// properties.h calls this from any thread, under the object's lock, after a property was set in
-// place of the value `former`.
-void gst_cuda_video_filter_setting_changed(GstCudaVideoFilter* self, GParamSpec* spec,
-                                           const GValue* former);
-// properties.h holds this lock while it sets a property, outside of the object's lock.
-std::recursive_mutex& gst_cuda_video_filter_setting_lock(GstCudaVideoFilter* self);
-// properties.h then calls this without the locks: the plan is made again before the next frame.
+// Makes the plan again before the next frame. Any thread may call it, without locks.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);
-// Tells whether to warn that a value was refused just now.
-gboolean gst_cuda_video_filter_says_refused(GstCudaVideoFilter* self, const GParamSpec* spec);
-// Tells whether the element runs with the settings that it started with. Call it under the object's
-// lock.
-gboolean gst_cuda_video_filter_uses_start_settings(GstCudaVideoFilter* self);

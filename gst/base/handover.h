@@ -1,11 +1,6 @@
 // Lets an element push a CUDA frame before the GPU has finished it. GStreamer 1.24 and newer do
-// this with CUDA streams; this file does it for 1.22.
-//
-// Each memory records the queues that still write or read it. An element of this plugin makes its
-// own queue wait for them and returns at once. Any other user must map the memory, and mapping
-// waits on the host: for the writer when mapping for reading, for the writer and all readers when
-// mapping for writing. Freeing the memory waits as well. So it does not matter which elements stand
-// between two of this plugin's, or who keeps a frame.
+// this with CUDA streams; this file does it for 1.22. Each memory records the queues that still
+// write or read it. docs/design.md says who waits for them.
 #pragma once
 
 #include <atomic>

@@ -144,8 +144,7 @@ InFlight::~InFlight() {
 // Queues
 
 void InFlight::use(vf::Backend backend) {
-  close();
-  backend_ = backend;
+  Work::use(backend);
   submitted_ = 0;
   // Nothing overlaps on the CPU.
   if (!on_cuda()) depth_ = 0;
@@ -268,8 +267,7 @@ void InFlight::end_timing([[maybe_unused]] vf::Queue& queue) {
 }
 
 Status InFlight::upload(const MappedFrame& source, Stage* stage) {
-  vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
-  if (!stage->ready()) VF_TRY(stage->prepare(uploads, in_));
+  if (!stage->ready()) VF_TRY(stage->prepare(uploads(), in_));
   VF_TRY(prepare_copies(source));
   return stage->upload(source, copies_.get());
 }
@@ -315,27 +313,25 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   MemoryUsers* const written = in_place ? read : users_of(f.destination.device_memory());
   for (MemoryUsers* users : {read, written})
     if (users) VF_TRY(follow_users(*users, users == written, timeline_.get(), *queue_));
-  vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
-  vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
-  start_timing(f.uploaded ? uploads : *queue_);
+  start_timing(f.uploaded ? uploads() : *queue_);
   if (f.uploaded) VF_TRY(upload(f.source, &f.upload));
   bool uploaded = f.uploaded, hands_over = read && written;
   VF_TRY(read_later(f, &uploaded, &hands_over));
-  if (uploaded) VF_TRY(follow(uploads, *queue_, &f.after_upload));
-  if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
+  if (uploaded) VF_TRY(follow(uploads(), *queue_, &f.after_upload));
+  if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads(), out_));
   if (f.downloaded) VF_TRY(prepare_copies(f.destination));
   VF_TRY(plans_.run(*queue_, placement_of(in, out), f, in));
   if (f.downloaded) {
-    VF_TRY(follow(*queue_, downloads, &f.after_filter));
+    VF_TRY(follow(*queue_, downloads(), &f.after_filter));
     VF_TRY(f.download.download(f.destination));
   }
-  end_timing(f.downloaded ? downloads : *queue_);
+  end_timing(f.downloaded ? downloads() : *queue_);
   if (hands_over) {
     f.wait = false;
     return hand_over(*read, *written, f);
   }
   // Newer frames will be enqueued behind this one, so an event marks its end.
-  return f.wait && depth_ ? (f.downloaded ? downloads : *queue_).record(&f.done) : Status();
+  return f.wait && depth_ ? (f.downloaded ? downloads() : *queue_).record(&f.done) : Status();
 }
 
 // Makes the next user of the memory wait for this frame, instead of waiting here.
@@ -386,7 +382,7 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out, const std::vector<GstBuff
 Status InFlight::wait_for(InFlightFrame& f) {
   if (!f.wait) return {};
   if (f.done) return f.done->wait();
-  return (f.downloaded && download_queue_ ? *download_queue_ : *queue_).sync();
+  return (f.downloaded ? downloads() : *queue_).sync();
 }
 
 Status InFlight::complete(GstBuffer** out) {

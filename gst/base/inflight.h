@@ -113,7 +113,7 @@ class InFlight : public Work {
   InFlight(PlanSource& source, CudaContextHolder& cuda, FrameStats& stats);
   ~InFlight() override;
 
-  // Closes, and chooses the backend: cpu or cuda.
+  // Chooses the backend as Work does.
   void use(vf::Backend backend);
   // Discards the frames and drops plans and queues. The backend, the formats and the depth stay.
   void close() override;
@@ -148,6 +148,8 @@ class InFlight : public Work {
   void drop() override;
   vf::Status make_slots();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
+  vf::Queue& uploads() const { return upload_queue_ ? *upload_queue_ : *queue_; }
+  vf::Queue& downloads() const { return download_queue_ ? *download_queue_ : *queue_; }
   vf::Status upload(const MappedFrame& source, Stage* stage);
   vf::Status read_later(InFlightFrame& frame, bool* uploads, bool* hands_over);
   void wait_for_producer(GstMemory* memory);

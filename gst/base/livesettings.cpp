@@ -6,8 +6,8 @@ namespace gstvf {
 
 void LiveSettings::changed(GParamSpec* spec, const GValue& former, bool controlled) {
   last_++;
-  const auto logged =
-      std::find_if(log_.begin(), log_.end(), [spec](const Change& c) { return c.spec == spec; });
+  const auto logged = std::find_if(log_.begin(), log_.end(),
+                                   [spec](const SettingChange& c) { return c.spec == spec; });
   if (logged == log_.end()) {
     log_.push_back({spec, G_VALUE_INIT, controlled});
     g_value_init(&log_.back().former, G_VALUE_TYPE(&former));
@@ -28,19 +28,16 @@ bool LiveSettings::commit(guint64 seen) {
 bool LiveSettings::take(guint64 seen, const GParamSpec* named, PutBack* out, bool* again) {
   *again = last_ != seen;
   if (*again || log_.empty()) return false;
-  auto change =
-      std::find_if(log_.begin(), log_.end(), [named](const Change& c) { return c.spec == named; });
+  auto change = std::find_if(log_.begin(), log_.end(),
+                             [named](const SettingChange& c) { return c.spec == named; });
   if (change == log_.end()) change--;
-  out->spec = change->spec;
-  out->value = G_VALUE_INIT;
-  out->former = change->former;
-  out->controlled = change->controlled;
+  *out = {*change, G_VALUE_INIT};
   log_.erase(change);
   return true;
 }
 
 void LiveSettings::drop_log() {
-  for (Change& c : log_) g_value_unset(&c.former);
+  for (SettingChange& c : log_) g_value_unset(&c.former);
   log_.clear();
 }
 

@@ -13,11 +13,15 @@
 
 namespace gstvf {
 
-// Describes a value that was put back.
-struct PutBack {
+// Describes a change of a property.
+struct SettingChange {
   GParamSpec* spec;
-  GValue value, former;
+  GValue former;
   bool controlled;  // a controller had set it
+};
+// Describes a value that was put back.
+struct PutBack : SettingChange {
+  GValue value;
 };
 
 // Call all functions under the object's lock.
@@ -47,14 +51,9 @@ class LiveSettings {
   bool should_say(const GParamSpec* spec, bool controlled);
 
  private:
-  struct Change {
-    GParamSpec* spec;
-    GValue former;
-    bool controlled;
-  };
   void drop_log();
 
-  std::vector<Change> log_;  // one for each property, from the oldest to the newest
+  std::vector<SettingChange> log_;  // one for each property, from the oldest to the newest
   guint64 last_ = 0;
   std::map<const GParamSpec*, gint64> refused_;  // when a controller's value last was
 };

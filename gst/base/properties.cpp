@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gst/base/errors.h"
+#include "gst/base/videofilterprivate.h"
 
 namespace gstvf {
 namespace {
@@ -19,10 +20,14 @@ const Property& property_of(GParamSpec* spec) {
   return *static_cast<const Property*>(g_param_spec_get_qdata(spec, property_quark()));
 }
 
+// Returns the state of a filter, or null for other objects.
+GstCudaVideoFilterPrivate* filter_of(GObject* object) {
+  return GST_IS_CUDA_VIDEO_FILTER(object) ? GST_CUDA_VIDEO_FILTER(object)->priv : nullptr;
+}
+
 // Tells whether the element runs with the properties that it read when it started.
 bool in_use(GObject* object) {
-  if (GST_IS_CUDA_VIDEO_FILTER(object))
-    return gst_cuda_video_filter_uses_start_settings(GST_CUDA_VIDEO_FILTER(object));
+  if (const auto* filter = filter_of(object)) return filter->uses_start_settings;
   return GST_STATE(object) > GST_STATE_READY || GST_STATE_NEXT(object) > GST_STATE_READY;
 }
 
@@ -44,11 +49,13 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
   if (why.empty() && property.options.refusal) why = property.options.refusal(object, value);
   GValue former = G_VALUE_INIT;
   g_value_init(&former, G_PARAM_SPEC_VALUE_TYPE(spec));
-  bool changed = false;
+  GstCudaVideoFilterPrivate* const filter = filter_of(object);
+  const bool is_live = filter && (spec->flags & GST_PARAM_MUTABLE_PLAYING);
+  const bool controlled = filter && filter->controlled == g_thread_self();
+  bool changed = false, says = false;
   {
     std::unique_lock<std::recursive_mutex> setting;
-    if (GST_IS_CUDA_VIDEO_FILTER(object))
-      setting = std::unique_lock(gst_cuda_video_filter_setting_lock(GST_CUDA_VIDEO_FILTER(object)));
+    if (filter) setting = std::unique_lock(filter->setting);
     GST_OBJECT_LOCK(object);
     property.get(object, &former);
     const bool starts = spec->flags & GST_PARAM_MUTABLE_READY;
@@ -58,24 +65,42 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
       why = printed("%s can only be set in the states NULL and READY", spec->name);
     } else {
       changed = property.set(object, value);
-      if (changed && GST_IS_CUDA_VIDEO_FILTER(object) && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
-        gst_cuda_video_filter_setting_changed(GST_CUDA_VIDEO_FILTER(object), spec, &former);
+      if (changed && is_live && filter->running) filter->live.changed(spec, former, controlled);
     }
+    says = !why.empty() && (!filter || filter->live.should_say(spec, controlled));
     GST_OBJECT_UNLOCK(object);
   }
-  if (!why.empty() && (!GST_IS_CUDA_VIDEO_FILTER(object) ||
-                       gst_cuda_video_filter_says_refused(GST_CUDA_VIDEO_FILTER(object), spec)))
-    tell_user(object, spec, value, &former, why);
+  if (says) tell_user(object, spec, value, &former, why);
   g_value_unset(&former);
   if (changed && property.options.changed) property.options.changed(object);
-  if (changed && GST_IS_CUDA_VIDEO_FILTER(object) && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
-    gst_cuda_video_filter_settings_changed(GST_CUDA_VIDEO_FILTER(object));
+  if (changed && is_live) filter->settings_changed = true;
 }
 
 void get_property(GObject* object, guint, GValue* value, GParamSpec* spec) {
   GST_OBJECT_LOCK(object);
   property_of(spec).get(object, value);
   GST_OBJECT_UNLOCK(object);
+}
+
+// A preset leaves these out. They choose where an element runs and what its application gets, but
+// not how pictures look.
+constexpr const gchar* kNotKept[] = {"async-depth",    "backend", "cuda-device-id", "enabled",
+                                     "keep-original",  "name",    "parent",         "qos",
+                                     "stats-interval", nullptr};
+
+gchar** (*all_names)(GstPreset*) = nullptr;
+
+gchar** names_to_keep(GstPreset* preset) {
+  gchar** names = all_names(preset);
+  gchar** end = names;
+  while (end && *end) end++;
+  gchar** const kept = std::remove_if(names, end, [](gchar* name) {
+    const bool leaves = g_strv_contains(kNotKept, name);
+    if (leaves) g_free(name);
+    return leaves;
+  });
+  if (names) *kept = nullptr;
+  return names;
 }
 
 }  // namespace
@@ -170,6 +195,12 @@ std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& li
              number_form(limits.must_be, limits.min, limits.max);
   }
   return {};
+}
+
+void init_presets(gpointer iface, gpointer) {
+  auto* presets = static_cast<GstPresetInterface*>(iface);
+  all_names = presets->get_property_names;
+  presets->get_property_names = names_to_keep;
 }
 
 }  // namespace gstvf

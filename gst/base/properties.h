@@ -92,6 +92,10 @@ struct Property {
 // Installs a property, and owns `property` from now on.
 void install_property(GObjectClass* klass, GParamSpec* spec, Property* property);
 
+// Initialises GstPreset, so that a preset keeps only properties that change how pictures look.
+// G_IMPLEMENT_INTERFACE takes it.
+void init_presets(gpointer iface, gpointer data);
+
 // The base class calls these. put_back() sets a property to its former value, under the object's
 // lock, and returns the value it had. tell_element() calls the row's `changed`, without the lock.
 void put_back(GObject* object, GParamSpec* spec, const GValue* former, GValue* value);

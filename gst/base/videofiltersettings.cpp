@@ -15,30 +15,8 @@ using vf::Status;
 
 // Changes
 
-void gst_cuda_video_filter_setting_changed(GstCudaVideoFilter* self, GParamSpec* spec,
-                                           const GValue* former) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  if (priv->running) priv->live.changed(spec, *former, priv->controlled == g_thread_self());
-}
-
-std::recursive_mutex& gst_cuda_video_filter_setting_lock(GstCudaVideoFilter* self) {
-  return self->priv->setting;
-}
-
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self) {
   self->priv->settings_changed = true;
-}
-
-gboolean gst_cuda_video_filter_says_refused(GstCudaVideoFilter* self, const GParamSpec* spec) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  GST_OBJECT_LOCK(self);
-  const bool says = priv->live.should_say(spec, priv->controlled == g_thread_self());
-  GST_OBJECT_UNLOCK(self);
-  return says;
-}
-
-gboolean gst_cuda_video_filter_uses_start_settings(GstCudaVideoFilter* self) {
-  return self->priv->uses_start_settings;
 }
 
 gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self) {

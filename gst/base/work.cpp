@@ -8,6 +8,11 @@ namespace gstvf {
 
 using vf::Status;
 
+void Work::use(vf::Backend backend) {
+  close();
+  backend_ = backend;
+}
+
 Status Work::open() {
   if (on_cuda() && !cuda_.stream()) cuda_.use_stream(nullptr);
   // The queue must run on the stream that is chosen now.

@@ -21,6 +21,8 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
+  // Closes, and chooses the backend: cpu or cuda.
+  void use(vf::Backend backend);
   bool on_cuda() const { return backend_ == vf::Backend::cuda; }
   // Makes the queue if it is missing, which shows whether a context works. The CUDA backend needs a
   // context.

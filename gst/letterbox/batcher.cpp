@@ -33,12 +33,7 @@ class Batcher::PadList {
   PadList& operator=(const PadList&) = delete;
   const Pads& list() const { return pads_; }
   // Tells whether a pad has come or gone since.
-  bool is_old() const {
-    GST_OBJECT_LOCK(element_);
-    const bool old = element_->pads_cookie != cookie_;
-    GST_OBJECT_UNLOCK(element_);
-    return old;
-  }
+  bool is_old() const { return locked(element_, element_->pads_cookie) != cookie_; }
 
  private:
   GstElement* element_;

@@ -85,10 +85,11 @@ BatchedStream make_stream(const BatchRow& row) {
     stream.events.emplace_back(GST_MINI_OBJECT_CAST(gst_event_new_caps(row.caps)));
   };
   bool has_caps = false;
-  for (GstEvent* event : row.events ? row.events->list() : std::vector<GstEvent*>()) {
+  for (const EventRef& event : row.events ? row.events->list() : std::vector<EventRef>()) {
     // Caps come behind the stream-start.
-    if (GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START && !has_caps) add_caps(), has_caps = true;
-    stream.events.emplace_back(GST_MINI_OBJECT_CAST(gst_event_ref(event)));
+    const bool starts = GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START;
+    if (!starts && !has_caps) add_caps(), has_caps = true;
+    stream.events.emplace_back(GST_MINI_OBJECT_CAST(gst_event_ref(event.get())));
   }
   if (!has_caps) add_caps();
   stream.objects.emplace_back(GST_MINI_OBJECT_CAST(gst_buffer_ref(row.original)));
@@ -110,6 +111,7 @@ std::string event_field(size_t n) {
 
 Events StreamEvents::with(const StreamEvents* events, GstEvent* event) {
   auto next = std::make_shared<StreamEvents>();
+  const EventRef added(gst_event_ref(event), gst_event_unref);
   const GstEventType type = GST_EVENT_TYPE(event);
   const auto replaces = [&](GstEvent* other) {
     return GST_EVENT_TYPE(other) == type &&
@@ -119,12 +121,13 @@ Events StreamEvents::with(const StreamEvents* events, GstEvent* event) {
   };
   bool placed = false;
   if (events && type != GST_EVENT_STREAM_START) {
-    for (GstEvent* other : events->list_) {
-      placed = placed || replaces(other);
-      next->list_.push_back(gst_event_ref(replaces(other) ? event : other));
+    for (const EventRef& other : events->list_) {
+      const bool goes = replaces(other.get());
+      placed = placed || goes;
+      next->list_.push_back(goes ? added : other);
     }
   }
-  if (!placed) next->list_.push_back(gst_event_ref(event));
+  if (!placed) next->list_.push_back(added);
   return next;
 }
 
@@ -173,7 +176,7 @@ GstEvent* new_stream_gap(guint stream, const StreamEvents& events, GstCaps* caps
   GstStructure* s = gst_structure_new(kGap, "stream", G_TYPE_UINT, stream, "caps", GST_TYPE_CAPS,
                                       caps, "gap", GST_TYPE_EVENT, gap, nullptr);
   for (size_t i = 0; i < events.list().size(); i++)
-    gst_structure_set(s, event_field(i).c_str(), GST_TYPE_EVENT, events.list()[i], nullptr);
+    gst_structure_set(s, event_field(i).c_str(), GST_TYPE_EVENT, events.list()[i].get(), nullptr);
   return gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, s);
 }
 

@@ -13,25 +13,21 @@
 
 namespace gstvf {
 
+// Holds a reference of an event.
+using EventRef = std::shared_ptr<GstEvent>;
+
 // Holds the sticky events of a stream, except caps and the end. It never changes: a stream with
 // another event gets another object.
 class StreamEvents {
  public:
-  StreamEvents() = default;
-  ~StreamEvents() {
-    for (GstEvent* event : list_) gst_event_unref(event);
-  }
-  StreamEvents(const StreamEvents&) = delete;
-  StreamEvents& operator=(const StreamEvents&) = delete;
-
   // Returns these events with `event` (not taken) in the place of those that it replaces. A
   // stream-start replaces all.
   static std::shared_ptr<const StreamEvents> with(const StreamEvents* events, GstEvent* event);
   // Lists the events, stream-start first.
-  const std::vector<GstEvent*>& list() const { return list_; }
+  const std::vector<EventRef>& list() const { return list_; }
 
  private:
-  std::vector<GstEvent*> list_;
+  std::vector<EventRef> list_;
 };
 
 // Describes a row of a new batch.

@@ -43,11 +43,6 @@ BatchWork::~BatchWork() {
   close();
 }
 
-void BatchWork::use(vf::Backend backend) {
-  close();
-  backend_ = backend;
-}
-
 void BatchWork::drop() {
   // Nobody waits for this work any more, so its errors do not matter.
   if (queue_) static_cast<void>(queue_->sync());

@@ -28,9 +28,6 @@ class BatchWork : public Work {
   explicit BatchWork(CudaContextHolder& cuda);
   ~BatchWork() override;
 
-  // Closes, and chooses the backend: cpu or cuda.
-  void use(vf::Backend backend);
-
   // Makes batches of this shape from now on.
   void configure(const BatchShape& shape);
   const BatchShape& shape() const { return shape_; }

@@ -109,8 +109,9 @@ void fixate_tensors(GstStructure* s, int width, int height, int rows) {
   else
     gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
   if (gst_structure_has_field(s, "dimensions")) return;
-  gst_structure_set(s, "dimensions", G_TYPE_STRING,
-                    printed("%d:%d:3:%d", width, height, rows).c_str(), nullptr);
+  gchar* dimensions = g_strdup_printf("%d:%d:3:%d", width, height, rows);
+  gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
+  g_free(dimensions);
 }
 
 int round_up(double size, int multiple) {

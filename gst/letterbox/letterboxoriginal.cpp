@@ -71,10 +71,6 @@ RestorerWants ask_restorer(GstPad* pad) {
 
 }  // namespace
 
-Originals* Originals::make(GstCaps* caps, guint maximum) {
-  return new Originals(caps, maximum);
-}
-
 Originals* Originals::ref(Originals* originals) {
   g_atomic_int_inc(&originals->refs_);
   return originals;
@@ -130,16 +126,6 @@ void Originals::arrived(guint64 serial) {
   gst_clear_buffer(&buffer);
 }
 
-void Originals::close() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  closed_ = true;
-}
-
-bool Originals::closed() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return closed_;
-}
-
 void Originals::clear() {
   while (GstBuffer* buffer = take_before(G_MAXUINT64)) gst_buffer_unref(buffer);
 }
@@ -186,7 +172,7 @@ void OriginalKeeper::announce(GstPad* srcpad, GstCaps* caps) {
   announced_ = true;
   const RestorerWants wants = ask_restorer(srcpad);
   if (!wants.dropped) return;
-  originals_ = Originals::make(caps, wants.maximum);
+  originals_ = new Originals(caps, wants.maximum);
   GstStructure* names =
       gst_structure_new(kEvent, "originals", Originals::type(), originals_, nullptr);
   gst_pad_push_event(srcpad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, names));

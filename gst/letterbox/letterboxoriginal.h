@@ -1,14 +1,10 @@
-// Hands the originals of letterboxed frames from cudaletterbox to cudaletterboxrestore.
-//
-// Each frame carries its original in a meta (gstcudaletterboxmeta.h), so a frame that is dropped on
-// the way takes its original with it. If the restorer also wants the originals of dropped frames,
-// it asks by a query, and the letterbox then puts all originals into a list that both share. An
-// event names the list, in order with the frames. A list ends where the letterbox's caps or segment
-// do: frames whose originals are still in it were dropped.
+// Hands the originals of letterboxed frames from cudaletterbox to cudaletterboxrestore, in a meta of
+// each frame. docs/design.md says how the originals of dropped frames travel.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 
@@ -20,16 +16,16 @@ namespace gstvf {
 // Lists originals whose frames have not arrived yet, in order. Any thread may use it.
 class Originals {
  public:
-  // The list is reference counted, and has a boxed type so that events can hold it.
-  static Originals* make(GstCaps* caps, guint maximum);
+  // The list is reference counted, and has a boxed type so that events can hold it. It has at most
+  // `maximum` originals (0: no limit).
+  Originals(GstCaps* caps, guint maximum) : caps_(gst_caps_ref(caps)), max_(maximum) {}
   static Originals* ref(Originals* originals);
   static void unref(Originals* originals);
   static GType type();
 
   // Returns the caps of all originals.
   GstCaps* caps() const { return caps_; }
-  // Adds an original and takes a reference. Drops the oldest one if there are more than the
-  // `maximum` of make() (0: no limit).
+  // Adds an original and takes a reference. Drops the oldest one if there are too many.
   void add(guint64 serial, GstBuffer* buffer);
   // Takes the oldest original with a number below `serial` out of the list (a full reference), or
   // returns null.
@@ -37,12 +33,11 @@ class Originals {
   // Drops the original with this number.
   void arrived(guint64 serial);
   // Records that no more originals will be added.
-  void close();
-  bool closed();
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
   void clear();
 
  private:
-  Originals(GstCaps* caps, guint maximum) : caps_(gst_caps_ref(caps)), max_(maximum) {}
   ~Originals();
 
   struct Original {
@@ -54,7 +49,7 @@ class Originals {
   const guint max_;
   std::mutex mutex_;
   std::deque<Original> list_;
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
 };
 
 // Describes the complete GstCudaLetterboxOriginalMeta, with its private fields.

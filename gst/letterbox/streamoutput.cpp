@@ -13,10 +13,10 @@ static bool has_sticky(GstPad* pad, GstEventType type) {
 }
 
 void StreamOutput::send_events(const StreamEvents& next, GstCaps* next_caps) {
-  const std::vector<GstEvent*>& list = next.list();
+  const std::vector<EventRef>& list = next.list();
   const bool again = ended;  // only a stream-start ends the end
   ended = false;
-  const auto sent = [&](GstEvent* event) {
+  const auto sent = [&](const EventRef& event) {
     return std::find(events.begin(), events.end(), event) != events.end();
   };
   const auto send_caps = [&] {
@@ -27,18 +27,18 @@ void StreamOutput::send_events(const StreamEvents& next, GstCaps* next_caps) {
     any_layout = takes_any_layout(pad);
   };
   // A muxer may leave out how a stream begins.
-  const bool has_start = !list.empty() && GST_EVENT_TYPE(list[0]) == GST_EVENT_STREAM_START;
+  const bool has_start = !list.empty() && GST_EVENT_TYPE(list[0].get()) == GST_EVENT_STREAM_START;
   if (!has_start && !has_sticky(pad, GST_EVENT_STREAM_START)) {
     gchar* id = gst_pad_create_stream_id(pad, GST_PAD_PARENT(pad), GST_PAD_NAME(pad));
     gst_pad_push_event(pad, gst_event_new_stream_start(id));
     g_free(id);
   }
   bool restarts = false;
-  for (GstEvent* event : list) {
-    const bool starts = GST_EVENT_TYPE(event) == GST_EVENT_STREAM_START;
+  for (const EventRef& event : list) {
+    const bool starts = GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START;
     if (!starts) send_caps();
     if (starts && (again || !sent(event))) restarts = true;
-    if (restarts || !sent(event)) gst_pad_push_event(pad, gst_event_ref(event));
+    if (restarts || !sent(event)) gst_pad_push_event(pad, gst_event_ref(event.get()));
   }
   send_caps();
   if (!has_sticky(pad, GST_EVENT_SEGMENT)) {
@@ -46,14 +46,7 @@ void StreamOutput::send_events(const StreamEvents& next, GstCaps* next_caps) {
     gst_segment_init(&segment, GST_FORMAT_TIME);
     gst_pad_push_event(pad, gst_event_new_segment(&segment));
   }
-  for (GstEvent* event : list) gst_event_ref(event);
-  forget_events();
   events = list;
-}
-
-void StreamOutput::forget_events() {
-  for (GstEvent* event : events) gst_event_unref(event);
-  events.clear();
 }
 
 void StreamOutput::end() {

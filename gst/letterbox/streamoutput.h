@@ -17,13 +17,12 @@ struct StreamOutput {
   GstPad* pad = nullptr;  // owned by the element
   GstCaps* caps = nullptr;
   GstVideoInfo info;
-  bool any_layout = false;        // downstream takes rows wherever they lie
-  bool ended = false;             // the end was sent
-  std::vector<GstEvent*> events;  // the sticky events that were sent, as references
+  bool any_layout = false;       // downstream takes rows wherever they lie
+  bool ended = false;            // the end was sent
+  std::vector<EventRef> events;  // the sticky events that were sent
 
   // Sends the events that the pad has not got yet. The caps come second, after stream-start.
   void send_events(const StreamEvents& next, GstCaps* next_caps);
-  void forget_events();
   // Sends the end, unless it was the last thing that was sent.
   void end();
 };

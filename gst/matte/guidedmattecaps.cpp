@@ -1,9 +1,7 @@
 #include "gst/matte/guidedmattecaps.h"
 
-#include <algorithm>
 #include <cstring>
 #include <initializer_list>
-#include <vector>
 
 #include "gst/base/format.h"
 
@@ -31,12 +29,6 @@ constexpr KeyedFormat kKeyedFormats[] = {
     {{"Y444_10LE"}, {"A444_10LE"}},
 };
 
-bool has_name(const char* const* names, const char* name) {
-  for (; *names; names++)
-    if (strcmp(*names, name) == 0) return true;
-  return false;
-}
-
 const GstVideoFormatInfo* info_of(const char* name) {
   const GstVideoFormat format = gst_video_format_from_string(name);
   return format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_get_info(format);
@@ -61,21 +53,6 @@ bool composes_to(const GstVideoFormatInfo* f, const GstVideoFormatInfo* g) {
   return f->w_sub[1] == g->w_sub[1] && f->h_sub[1] == g->h_sub[1];
 }
 
-// Returns all formats. Common ones have the lowest numbers and come first.
-const std::vector<const GstVideoFormatInfo*>& all_formats() {
-  static const auto all = [] {
-    guint known = 0;
-    const GstVideoFormat* const raw = gst_video_formats_raw(&known);
-    std::vector<GstVideoFormat> formats(raw, raw + known);
-    std::sort(formats.begin(), formats.end());
-    std::vector<const GstVideoFormatInfo*> infos;
-    for (const GstVideoFormat format : formats)
-      if (has_layout(format)) infos.push_back(gst_video_format_get_info(format));
-    return infos;
-  }();
-  return all;
-}
-
 // Collects formats of the other pad, each once. With `converts` it takes only formats that change
 // between YUV and RGB, else only those that do not.
 class Formats {
@@ -98,7 +75,7 @@ class Formats {
   void add_composites(const char* name, GstPadDirection direction, bool with_alpha) {
     const GstVideoFormatInfo* f = info_of(name);
     if (f && is_opaque(f) && !with_alpha) add(name, name);
-    for (const GstVideoFormatInfo* other : all_formats()) {
+    for (const GstVideoFormatInfo* other : formats_with_layout()) {
       const bool down = direction == GST_PAD_SINK;
       if (f && (!with_alpha || has_matte(other)) && composes_to(down ? f : other, down ? other : f))
         add(name, other->name);
@@ -109,7 +86,7 @@ class Formats {
   void add_keyed(const char* name, GstPadDirection direction) {
     for (const KeyedFormat& k : kKeyedFormats) {
       const bool down = direction == GST_PAD_SINK;
-      if (!has_name(down ? k.from : k.to, name)) continue;
+      if (!g_strv_contains(down ? k.from : k.to, name)) continue;
       for (const char* const* other = down ? k.to : k.from; *other; other++) add(name, *other);
     }
   }

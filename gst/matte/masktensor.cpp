@@ -69,69 +69,37 @@ class Sigmoid {
 // Adds `channels` of `count` pixels, which have `all` channels. Channels are `step` numbers apart,
 // and pixels are `pixel` numbers apart. Returns false if a value is NaN.
 template <class T>
-bool add_channels(const guint8* data, gsize count, gsize pixel, gsize step, int all,
-                  const std::vector<int>& channels, MaskActivation activation, guint8* out) {
+bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int all,
+             const std::vector<int>& channels, MaskActivation activation, guint8* out) {
   static const Sigmoid sigmoid;
-  const auto at = [&](gsize i, int c) {
-    return T::read(data + (i * pixel + gsize(c) * step) * T::kSize);
-  };
+  const bool one = channels.size() == 1;
   for (gsize i = 0; i < count; i++) {
-    float sum = 0, total = 1;
-    if (activation == MaskActivation::softmax) {
-      float largest = at(i, 0);
-      for (int c = 1; c < all; c++) largest = std::max(largest, at(i, c));
-      total = 0;
-      for (int c = 0; c < all; c++) total += std::exp(at(i, c) - largest);
-      for (const int c : channels) sum += std::exp(at(i, c) - largest);
-    } else {
+    const auto at = [&](int c) { return T::read(data + (i * pixel + gsize(c) * step) * T::kSize); };
+    float sum = 0;
+    if (activation != MaskActivation::softmax || (one && all == 2)) {
       for (const int c : channels) {
-        const float v = at(i, c);
+        // Softmax over two channels is a sigmoid.
+        const float v = activation == MaskActivation::softmax ? at(c) - at(1 - c) : at(c);
+        // Infinities may differ by NaN too, for which the table has no entry.
         if (!(v == v)) return false;
         sum += activation == MaskActivation::none ? v : float(sigmoid(v)) / 255;
       }
+    } else if (one) {
+      const float v = at(channels[0]);
+      for (int c = 0; c < all; c++) sum += std::exp(at(c) - v);
+      sum = 1 / sum;
+    } else {
+      float largest = at(0), total = 0;
+      for (int c = 1; c < all; c++) largest = std::max(largest, at(c));
+      for (int c = 0; c < all; c++) total += std::exp(at(c) - largest);
+      for (const int c : channels) sum += std::exp(at(c) - largest);
+      sum /= total;
     }
-    sum /= total;
     // A clamp leaves NaN as it is. Infinities may also add up to it.
     if (!(sum == sum)) return false;
     out[i] = code_of(sum);
   }
   return true;
-}
-
-// Does the same, and is faster for a single channel.
-template <class T>
-bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int all,
-             const std::vector<int>& channels, MaskActivation activation, guint8* out) {
-  if (channels.size() > 1)
-    return add_channels<T>(data, count, pixel, step, all, channels, activation, out);
-  const int channel = channels[0];
-  static const Sigmoid sigmoid;
-  bool numbers = true;
-  const auto at = [&](gsize i, gsize c) {
-    return T::read(data + (i * pixel + c * step) * T::kSize);
-  };
-  for (gsize i = 0; i < count; i++) {
-    float v = at(i, gsize(channel));
-    if (activation == MaskActivation::softmax) {
-      // Softmax is 1 / sum(exp(c - v)), which for two channels is a sigmoid.
-      if (all == 2) {
-        v -= at(i, gsize(1 - channel));
-      } else {
-        float sum = 0;
-        for (int c = 0; c < all; c++) sum += std::exp(at(i, gsize(c)) - v);
-        numbers = numbers && sum == sum;
-        out[i] = code_of(1 / sum);
-        continue;
-      }
-    }
-    // A clamp leaves NaN as it is.
-    if (!(v == v)) {
-      numbers = false;
-      break;
-    }
-    out[i] = activation == MaskActivation::none ? code_of(v) : sigmoid(v);
-  }
-  return numbers;
 }
 
 // Adds `channels` of `count` pixels of bytes.

@@ -184,14 +184,10 @@ void composite_cases(Suite& s, const std::string& at, const Row& row) {
     for (const auto& [in, out] :
          {std::pair{"A420", "NV12"}, {"AYUV", "Y444"}, {"A420_10LE", "I420_10LE"}})
       pairs.push_back({in, out});
-  guint known = 0;
-  const GstVideoFormat* const raw = gst_video_formats_raw(&known);
-  for (guint i = 0; i < known; i++) {
-    const GstVideoFormatInfo* f = gst_video_format_get_info(raw[i]);
-    if (gstvf::has_layout(raw[i]) && f->n_components == 3 && !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) &&
-        (!row.cuda_caps || gstvf::cuda_memory_has(raw[i])))
+  for (const GstVideoFormatInfo* f : gstvf::formats_with_layout())
+    if (f->n_components == 3 && !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) &&
+        (!row.cuda_caps || gstvf::cuda_memory_has(f->format)))
       pairs.push_back({f->name, f->name});
-  }
   for (const auto& [in, out] : pairs)
     s.run(at + "composite/" + in + " to " + out, [&, in = in, out = out](Case& c) {
       for (int i = 0; i < 4 && c.ok(); i++) {

@@ -240,7 +240,9 @@ class CpuMedian final : public Plan {
       choose(i, &p);
       if (p.way == Way::copy) continue;
       copy = std::max(copy, p.rows * p.pitch + kSlack);
-      scratch_ = std::max(scratch_, thread_bytes(p));
+      Arena arena(nullptr);
+      arrays(p, arena);
+      scratch_ = std::max(scratch_, arena.used());
     }
     scratch_ = round_up(scratch_, 256);
     if (copy) {
@@ -324,62 +326,48 @@ class CpuMedian final : public Plan {
   size_t histogram_keys(const PlanePlan& p) const {
     return type_ == Type::u8 ? 256 : type_ == Type::u16 ? 65536 : ranks_of(p);
   }
-  // These take the arrays that a way to filter needs from a thread's memory.
-  struct NetworkArrays {
-    uint8_t *line, *slots, *results;
-  };
-  NetworkArrays network_arrays(const PlanePlan& p, Arena& arena) const {
-    return {take_line(p, arena), arena.take<uint8_t>(p.program.slot_bytes),
-            arena.take<uint8_t>(size_t(p.tile_x) * p.tile_y * p.part + 256)};
-  }
-  struct ThresholdArrays {
-    uint8_t *pixels, *counts, *nibbles, *zeros;
-  };
-  ThresholdArrays threshold_arrays(const PlanePlan& p, Arena& arena) const {
-    const size_t row = size_t(p.words) * kMedianLanes;
-    return {arena.take<uint8_t>(row * (p.band + p.median.size_y)),
-            arena.take<uint8_t>(row * p.band), arena.take<uint8_t>(row * p.band),
-            arena.take<uint8_t>(zero_bytes(p) + 256)};
-  }
-  struct HistogramArrays {
-    uint32_t *ranks, *sorted;  // only for floats
+  static size_t zero_bytes(const PlanePlan& p) { return size_t(2 * p.words + 1) * kMedianPitch; }
+
+  struct Arrays {
+    uint8_t* line;                               // for the copy, and for 3 x 3 medians without one
+    uint8_t *slots, *results;                    // networks
+    uint8_t *pixels, *counts, *nibbles, *zeros;  // thresholds
+    uint32_t *ranks, *sorted;                    // histograms of floats
     uint8_t* histogram;
+    uint8_t* columns[2];  // outliers: minimum, maximum
+    uint8_t* lines[4];    // outliers: minimum, maximum, values, medians
   };
-  HistogramArrays histogram_arrays(const PlanePlan& p, Arena& arena) const {
-    const size_t ranks = type_ == Type::f32 ? ranks_of(p) : 0;
-    return {arena.take<uint32_t>(ranks), arena.take<uint32_t>(ranks),
-            arena.take<uint8_t>(Histogram::bytes(histogram_keys(p)) + 256)};
-  }
-  struct OutlierArrays {
-    uint8_t* columns[2];  // minimum, maximum
-    uint8_t* lines[4];    // minimum, maximum, values, medians
-  };
-  OutlierArrays outlier_arrays(const PlanePlan& p, Arena& arena) const {
-    OutlierArrays a;
-    for (uint8_t*& column : a.columns) column = arena.take<uint8_t>(p.pitch + kSlack);
-    for (uint8_t*& line : a.lines) line = arena.take<uint8_t>(line_bytes(p));
+  // Takes the arrays that a plane needs from a thread's memory.
+  Arrays arrays(const PlanePlan& p, Arena& arena) const {
+    Arrays a = {};
+    a.line = arena.take<uint8_t>(2 * line_bytes(p));
+    if (p.way == Way::network) {
+      a.slots = arena.take<uint8_t>(p.program.slot_bytes);
+      a.results = arena.take<uint8_t>(size_t(p.tile_x) * p.tile_y * p.part + 256);
+    }
+    if (p.way == Way::threshold) {
+      const size_t row = size_t(p.words) * kMedianLanes;
+      a.pixels = arena.take<uint8_t>(row * (p.band + p.median.size_y));
+      a.counts = arena.take<uint8_t>(row * p.band);
+      a.nibbles = arena.take<uint8_t>(row * p.band);
+      a.zeros = arena.take<uint8_t>(zero_bytes(p) + 256);
+    }
+    if (!p.rects.empty()) {
+      const size_t ranks = type_ == Type::f32 ? ranks_of(p) : 0;
+      a.ranks = arena.take<uint32_t>(ranks);
+      a.sorted = arena.take<uint32_t>(ranks);
+      a.histogram = arena.take<uint8_t>(Histogram::bytes(histogram_keys(p)) + 256);
+    }
+    if (task_.outliers_only) {
+      for (uint8_t*& column : a.columns) column = arena.take<uint8_t>(p.pitch + kSlack);
+      for (uint8_t*& line : a.lines) line = arena.take<uint8_t>(line_bytes(p));
+    }
     return a;
   }
-  // Returns a line for the copy, and for 3 x 3 medians without one.
-  uint8_t* take_line(const PlanePlan& p, Arena& arena) const {
-    return arena.take<uint8_t>(2 * line_bytes(p));
+  Arrays arrays(const PlanePlan& p, int thread) const {
+    Arena arena(threads_.as<char>() + thread * scratch_);
+    return arrays(p, arena);
   }
-  static size_t zero_bytes(const PlanePlan& p) { return size_t(2 * p.words + 1) * kMedianPitch; }
-  size_t thread_bytes(const PlanePlan& p) const {
-    size_t bytes = 0;
-    const auto count = [&](auto arrays) {
-      Arena arena(nullptr);
-      (this->*arrays)(p, arena);
-      bytes = std::max(bytes, arena.used());
-    };
-    count(&CpuMedian::take_line);
-    if (p.way == Way::network) count(&CpuMedian::network_arrays);
-    if (p.way == Way::threshold) count(&CpuMedian::threshold_arrays);
-    if (!p.rects.empty()) count(&CpuMedian::histogram_arrays);
-    if (task_.outliers_only) count(&CpuMedian::outlier_arrays);
-    return bytes;
-  }
-  Arena thread_memory(int thread) const { return Arena(threads_.as<char>() + thread * scratch_); }
 
   // Returns the address of pixel (x, y) of the copy, counted from the start of the border.
   const uint8_t* copied(const PlanePlan& p, const Unit& u, int x, int y) const {
@@ -407,8 +395,7 @@ class CpuMedian final : public Plan {
     T outside[kMaxChannels];
     for (int c = 0; c < components; c++) outside[c] = T(p.median.border_value[u.first + c]);
     for_bands(l.height + p.median.size_y - 1, 1, [&](int y0, int y1, int thread) {
-      Arena arena = thread_memory(thread);
-      uint8_t* const memory = take_line(p, arena);
+      uint8_t* const memory = arrays(p, thread).line;
       for (int y = y0; y < y1; y++) {
         uint8_t* const row = copy_.as<uint8_t>() + y * p.pitch;
         T* const line = reinterpret_cast<T*>(p.tile_x == 1 ? row : memory);
@@ -480,28 +467,27 @@ class CpuMedian final : public Plan {
     const bool direct = p.tile_x == 1 && type_ != Type::f32 &&
                         p.layout.pixel_step() == u.components && u.mask == (1 << u.components) - 1;
     for_bands(h, p.tile_y, [&](int band0, int band1, int thread) {
-      Arena arena = thread_memory(thread);
-      const auto [line, slots, results] = network_arrays(p, arena);
+      const Arrays a = arrays(p, thread);
       for (int y = band0; y < band1; y += p.tile_y) {
         const uint8_t* from = copy_.as<uint8_t>() + y * p.pitch;
         for (size_t x = 0; x < part_bytes; x += p.program.chunk) {
-          run(p.program, from + x, slots);
+          run(p.program, from + x, a.slots);
           const size_t bytes = std::min(p.program.chunk, part_bytes - x);
           for (int j = 0; j < p.tile_y && y + j < h; j++)
             for (int i = 0; i < p.tile_x; i++) {
               const MedianProgram::Operand& o = p.program.outputs[j * p.tile_x + i];
-              const uint8_t* result = o.plane ? from + x + o.offset : slots + o.offset;
+              const uint8_t* result = o.plane ? from + x + o.offset : a.slots + o.offset;
               uint8_t* to = direct ? row_of<uint8_t>(dst, plane, y + j)
-                                   : results + (j * p.tile_x + i) * p.part;
+                                   : a.results + (j * p.tile_x + i) * p.part;
               std::memcpy(to + x, result, bytes);
             }
         }
         if (direct) continue;
         for (int j = 0; j < p.tile_y && y + j < h; j++) {
-          uint8_t* row = results + j * p.tile_x * p.part;
+          uint8_t* row = a.results + j * p.tile_x * p.part;
           if (p.tile_x == 4) {
-            join(p, row, pixel, w, line);
-            row = line;
+            join(p, row, pixel, w, a.line);
+            row = a.line;
           }
           store<T>(p, u, reinterpret_cast<T*>(row), dst, plane, y + j);
         }
@@ -518,8 +504,7 @@ class CpuMedian final : public Plan {
     const Border border = padding_of(task_.border);
     const auto run = median_rows().three[index_of_size()];
     for_bands(h, 2, [&](int y0, int y1, int thread) {
-      Arena arena = thread_memory(thread);
-      T* const outside = reinterpret_cast<T*>(take_line(p, arena));
+      T* const outside = reinterpret_cast<T*>(arrays(p, thread).line);
       T* const edge = outside + row_size;  // four rows of three pixels
       for (size_t i = 0; i < row_size; i++) outside[i] = T(p.median.border_value[i % channels]);
       for (int y = y0; y < y1; y += 2) {
@@ -566,8 +551,8 @@ class CpuMedian final : public Plan {
       const int component = component_of(u, task / (bands * segments));
       const int y0 = task % bands * p.band, y1 = std::min(h, y0 + p.band);
       const int x0 = task / bands % segments * across, columns = std::min(across, w - x0);
-      Arena arena = thread_memory(thread);
-      const auto [pixels, counts, nibbles, zeros] = threshold_arrays(p, arena);
+      const Arrays a = arrays(p, thread);
+      uint8_t *const pixels = a.pixels, *const counts = a.counts, *const zeros = a.zeros;
       std::memset(zeros, 0, zero_bytes(p));
       // Columns past the copy's end do not matter, but must not be read.
       const int there = w + kw - 1 - x0;
@@ -594,13 +579,13 @@ class CpuMedian final : public Plan {
         }
       };
       count(0, 16);
-      std::memcpy(nibbles, counts, total);
+      std::memcpy(a.nibbles, counts, total);
       std::memset(counts, 0, total);
       // Only columns at which a window ends have a median.
       bool present[16] = {};
       for (int y = 0; y < y1 - y0; y++)
         for (int c = kw - 1; c < kw - 1 + columns; c++)
-          present[(nibbles[y * row + c % words * kMedianLanes + c / words] - 1) & 15] = true;
+          present[(a.nibbles[y * row + c % words * kMedianLanes + c / words] - 1) & 15] = true;
       uint8_t base[16];
       for (int n = 0, counted = 0; n < 16; n++) {
         base[n] = uint8_t(16 * (n - counted) - 1);
@@ -610,7 +595,7 @@ class CpuMedian final : public Plan {
       }
       for (int y = y0; y < y1; y++) {
         uint8_t* to = row_of<uint8_t>(dst, plane, y) + ptrdiff_t(x0) * step + u.first + component;
-        const uint8_t *v = counts + row * (y - y0), *n = nibbles + row * (y - y0);
+        const uint8_t *v = counts + row * (y - y0), *n = a.nibbles + row * (y - y0);
         int c = kw - 1;
         while (c < kw - 1 + columns) {
           const int lane = c / words, end = std::min((lane + 1) * words, kw - 1 + columns);
@@ -639,9 +624,8 @@ class CpuMedian final : public Plan {
       const int y0 = rect.y0 + task % bands * kTileRows, y1 = std::min(rect.y1, y0 + kTileRows);
       const int x0 = rect.x0 + task / bands % tiles * kTileColumns;
       const int x1 = std::min(rect.x1, x0 + kTileColumns);
-      Arena arena = thread_memory(thread);
-      const HistogramArrays arrays = histogram_arrays(p, arena);
-      uint32_t *const ranks = arrays.ranks, *const sorted = arrays.sorted;
+      const Arrays a = arrays(p, thread);
+      uint32_t *const ranks = a.ranks, *const sorted = a.sorted;
       const auto key = [&](int x, int y) {
         T v;
         std::memcpy(&v, copied(p, u, x, y) + component * sizeof(T), sizeof(T));
@@ -664,7 +648,7 @@ class CpuMedian final : public Plan {
       const auto counted = [&](int x, int y) -> uint32_t {
         return sizeof(T) == 4 ? ranks[size_t(y - y0) * across + (x - x0)] : uint32_t(key(x, y));
       };
-      Histogram histogram(arrays.histogram, keys);
+      Histogram histogram(a.histogram, keys);
       for (int y = y0; y < y1; y++) {
         if (y > y0) histogram.clear();
         // Windows are in the copy's coordinates. With shrink they end at the frame.
@@ -699,8 +683,8 @@ class CpuMedian final : public Plan {
     const size_t pixel = components * sizeof(T), border = size_t(kw / 2) * components;
     const bool direct = step == components && u.mask == (1 << components) - 1;
     for_bands(p.layout.height, 1, [&](int y0, int y1, int thread) {
-      Arena arena = thread_memory(thread);
-      const auto [columns, lines] = outlier_arrays(p, arena);
+      const Arrays a = arrays(p, thread);
+      uint8_t *const *const columns = a.columns, *const *const lines = a.lines;
       for (int y = y0; y < y1; y++) {
         const uint8_t* const rows = copy_.as<uint8_t>() + y * p.pitch;
         const uint8_t* const centre = rows + kh / 2 * p.pitch;

@@ -16,6 +16,14 @@ struct PoolSize {
   guint bytes, min, max;
 };
 
+// Asks for `frames` buffers more. Drops a pool that may not have so many.
+void grow(PoolSize* size, GstBufferPool** pool, guint frames) {
+  size->min += frames;
+  if (!size->max || size->max >= size->min) return;
+  gst_clear_object(pool);
+  size->max = 0;
+}
+
 // Configures `pool` (a full reference, which it takes) for frames of `caps`. Uses the memory of the
 // query's allocator if a query is given. Returns null if the pool refuses the configuration.
 GstBufferPool* configure(const PoolNeeds& needs, GstBufferPool* pool, GstCaps* caps,
@@ -145,11 +153,7 @@ void add_frames(GstQuery* query, guint frames) {
     GstBufferPool* pool = nullptr;
     PoolSize size = {};
     gst_query_parse_nth_allocation_pool(query, i, &pool, &size.bytes, &size.min, &size.max);
-    size.min += frames;
-    if (size.max && size.max < size.min) {
-      gst_clear_object(&pool);
-      size.max = 0;
-    }
+    grow(&size, &pool, frames);
     gst_query_set_nth_allocation_pool(query, i, pool, size.bytes, size.min, size.max);
     if (pool) gst_object_unref(pool);
   }
@@ -164,14 +168,8 @@ bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery
   const bool offered = gst_query_get_n_allocation_pools(query) > 0;
   if (offered)
     gst_query_parse_nth_allocation_pool(query, 0, &pool, &size.bytes, &size.min, &size.max);
-  if (needs.frames_held) {
-    // The frames held here come on top of those that downstream holds.
-    size.min += guint(needs.frames_held) + 1;
-    if (size.max && size.max < size.min) {
-      gst_clear_object(&pool);
-      size.max = 0;
-    }
-  }
+  // The frames held here come on top of those that downstream holds.
+  if (needs.frames_held) grow(&size, &pool, guint(needs.frames_held) + 1);
   if (caps_in_cuda(caps)) {
     pool = cuda_pool(needs, out, device, caps, pool, &size);
     if (!pool) return false;

@@ -28,14 +28,12 @@ using gstvf::Batcher;
 
 GST_DEBUG_CATEGORY(gst_cuda_letterbox_batch_debug);
 
-typedef struct _GstCudaLetterboxBatch {
+G_DECLARE_FINAL_TYPE(GstCudaLetterboxBatch, gst_cuda_letterbox_batch, GST, CUDA_LETTERBOX_BATCH,
+                     GstAggregator)
+struct _GstCudaLetterboxBatch {
   GstAggregator parent;
   Batcher* batcher;
-} GstCudaLetterboxBatch;
-using GstCudaLetterboxBatchClass = GstAggregatorClass;
-
-#define GST_CUDA_LETTERBOX_BATCH(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_batch_get_type(), GstCudaLetterboxBatch))
+};
 
 static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer);
 

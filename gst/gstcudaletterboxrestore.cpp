@@ -46,7 +46,9 @@ struct Settings {
 
 }  // namespace
 
-typedef struct _GstCudaLetterboxRestore {
+G_DECLARE_FINAL_TYPE(GstCudaLetterboxRestore, gst_cuda_letterbox_restore, GST,
+                     CUDA_LETTERBOX_RESTORE, GstElement)
+struct _GstCudaLetterboxRestore {
   GstElement parent;
   GstPad *sinkpad, *srcpad;
 
@@ -62,12 +64,7 @@ typedef struct _GstCudaLetterboxRestore {
   gboolean any_layout;      // downstream takes rows wherever they lie
   gstvf::HeldEvents held;   // events that wait for the first caps
   gstvf::Originals* originals;
-} GstCudaLetterboxRestore;
-using GstCudaLetterboxRestoreClass = GstElementClass;
-
-#define GST_CUDA_LETTERBOX_RESTORE(obj)                                     \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_restore_get_type(), \
-                              GstCudaLetterboxRestore))
+};
 
 #define gst_cuda_letterbox_restore_parent_class parent_class
 G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxRestore, gst_cuda_letterbox_restore, GST_TYPE_ELEMENT,

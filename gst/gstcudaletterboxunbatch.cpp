@@ -34,18 +34,15 @@
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_letterbox_unbatch_debug);
 #define GST_CAT_DEFAULT gst_cuda_letterbox_unbatch_debug
 
-typedef struct _GstCudaLetterboxUnbatch {
+G_DECLARE_FINAL_TYPE(GstCudaLetterboxUnbatch, gst_cuda_letterbox_unbatch, GST,
+                     CUDA_LETTERBOX_UNBATCH, GstElement)
+struct _GstCudaLetterboxUnbatch {
   GstElement parent;
   GstPad* sinkpad;
   // These are under the sink pad's stream lock.
   GstFlowCombiner* flows;
   std::map<guint, gstvf::StreamOutput>* streams;
-} GstCudaLetterboxUnbatch;
-using GstCudaLetterboxUnbatchClass = GstElementClass;
-
-#define GST_CUDA_LETTERBOX_UNBATCH(obj)                                     \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_unbatch_get_type(), \
-                              GstCudaLetterboxUnbatch))
+};
 
 #define gst_cuda_letterbox_unbatch_parent_class parent_class
 G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxUnbatch, gst_cuda_letterbox_unbatch, GST_TYPE_ELEMENT,

@@ -111,14 +111,12 @@ class BatchPad {
 }  // namespace gstvf
 
 #define GST_TYPE_CUDA_LETTERBOX_BATCH_PAD (gst_cuda_letterbox_batch_pad_get_type())
-#define GST_CUDA_LETTERBOX_BATCH_PAD(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_BATCH_PAD, GstCudaLetterboxBatchPad))
-typedef struct _GstCudaLetterboxBatchPad {
+G_DECLARE_FINAL_TYPE(GstCudaLetterboxBatchPad, gst_cuda_letterbox_batch_pad, GST,
+                     CUDA_LETTERBOX_BATCH_PAD, GstAggregatorPad)
+struct _GstCudaLetterboxBatchPad {
   GstAggregatorPad parent;
   gstvf::BatchPad* state;
-} GstCudaLetterboxBatchPad;
-using GstCudaLetterboxBatchPadClass = GstAggregatorPadClass;
-GType gst_cuda_letterbox_batch_pad_get_type(void);
+};
 
 // Gives the pad the element's value of a property, unless the pad has a value of its own.
 void gst_cuda_letterbox_batch_pad_follow(GstCudaLetterboxBatchPad* pad, GParamSpec* spec,

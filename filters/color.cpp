@@ -36,21 +36,8 @@ const char* name_of(Role r) {
 }
 
 int index_of(Role r) {
-  switch (r) {
-    case Role::r:
-    case Role::y:
-      return 0;
-    case Role::g:
-    case Role::u:
-      return 1;
-    case Role::b:
-    case Role::v:
-      return 2;
-    case Role::a:
-    case Role::none:
-      break;
-  }
-  return kAlpha;
+  static const int indices[] = {kAlpha, 0, 1, 2, kAlpha, 0, 1, 2};
+  return indices[int(r)];
 }
 
 ColorModel model_of(const ColorFormat& format) {

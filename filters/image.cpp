@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "filters/color.h"
+
 namespace vf {
 
 const char* name_of(Type t) {
@@ -91,24 +93,13 @@ Status validate(const Image& image) {
 }
 
 Status check_value(const Layout& l, const char* name, double value) {
-  double low = 0, high = l.max_value;
-  switch (l.type) {
-    case Type::u8:
-      if (!l.max_value) high = 255;
-      break;
-    case Type::u16:
-      if (!l.max_value) high = 65535 >> l.shift;
-      break;
-    case Type::s16:
-      low = -32768, high = 32767;
-      break;
-    case Type::s32:
-      low = -2147483648.0, high = 2147483647.0;
-      break;
-    case Type::f32:
-      if (std::isfinite(value)) return {};
-      return Status::error(Code::invalid_argument, "%s is %g, but it must be finite", name, value);
+  if (l.type == Type::f32) {
+    if (std::isfinite(value)) return {};
+    return Status::error(Code::invalid_argument, "%s is %g, but it must be finite", name, value);
   }
+  double low = 0, high = max_code(l);
+  if (l.type == Type::s16) low = -32768, high = 32767;
+  if (l.type == Type::s32) low = -2147483648.0, high = 2147483647.0;
   if (value >= low && value <= high) return {};
   return Status::error(Code::invalid_argument, "%s is %g, but it must be %.10g to %.10g", name,
                        value, low, high);

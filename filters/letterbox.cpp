@@ -19,7 +19,7 @@ struct Colors {
 
 Status find_colors(const char* side, const Layout& layout, const ColorFormat& format, bool writes,
                    Colors* out) {
-  bool seen[8] = {};
+  unsigned seen = 0;  // bit i: role i
   int padding = 0;
   for (int p = 0; p < layout.planes; p++)
     for (int c = 0; c < layout.plane[p].channels; c++) {
@@ -29,11 +29,11 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
         padding++;
         continue;
       }
-      if (seen[int(role)])
+      if (seen >> int(role) & 1)
         return Status::error(Code::invalid_argument,
                              "the %s has the role %s twice, but must have it once", side,
                              name_of(role));
-      seen[int(role)] = true;
+      seen |= 1u << int(role);
       out->at[index_of(role)] = {p, c};
       const PlaneLayout& l = layout.plane[p];
       if ((l.sub_x || l.sub_y) && !is_chroma(role))
@@ -46,15 +46,13 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
     return Status::error(Code::invalid_argument,
                          "the %s has %d components without a role, but may have one", side,
                          padding);
-  const auto has = [&](Role r) { return seen[int(r)]; };
-  const bool rgb = has(Role::r) && has(Role::g) && has(Role::b);
-  const bool any_rgb = has(Role::r) || has(Role::g) || has(Role::b);
-  const bool uv = has(Role::u) && has(Role::v), any_uv = has(Role::u) || has(Role::v);
-  if (rgb && !has(Role::y) && !any_uv)
+  const auto bit = [](Role r) { return 1u << int(r); };
+  const unsigned colors = seen & ~bit(Role::a);
+  if (colors == (bit(Role::r) | bit(Role::g) | bit(Role::b)))
     out->model = ColorModel::rgb;
-  else if (has(Role::y) && uv && !any_rgb)
+  else if (colors == (bit(Role::y) | bit(Role::u) | bit(Role::v)))
     out->model = ColorModel::yuv;
-  else if (has(Role::y) && !any_uv && !any_rgb)
+  else if (colors == bit(Role::y))
     out->model = ColorModel::gray;
   else
     return Status::error(

@@ -90,8 +90,7 @@ class PlanePlan final : public Plan {
     for (const int i : order_) {
       const PlanePasses& p = planes_[i];
       const PlaneLayout& l = source().plane[i];
-      PlaneView view = {static_cast<const uint8_t*>(src.data[i]),
-                        static_cast<uint8_t*>(dst.data[i]), src.stride[i], dst.stride[i]};
+      PlaneView view = view_of(src, dst, i);
       const bool same = view.src == view.dst;
       const auto all = uint8_t((1 << l.channels) - 1);
       if (p.passes.empty()) {

@@ -27,6 +27,11 @@ inline bool is_aligned(const PlaneView& v, unsigned bytes) {
   return is_aligned(v.src, v.src_stride, bytes) && is_aligned(v.dst, v.dst_stride, bytes);
 }
 
+inline PlaneView view_of(const Image& src, const Image& dst, int plane) {
+  return {static_cast<const uint8_t*>(src.data[plane]), static_cast<uint8_t*>(dst.data[plane]),
+          src.stride[plane], dst.stride[plane]};
+}
+
 // Returns a kernel's arguments with the image of `view` set.
 template <class Args>
 Args with_view(const Args& args, const PlaneView& view) {

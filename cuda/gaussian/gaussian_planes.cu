@@ -122,11 +122,6 @@ class PlanesPass final : public FramePass {
   }
 
  private:
-  static PlaneView view_of(const Image& src, const Image& dst, int plane) {
-    return {static_cast<const uint8_t*>(src.data[plane]), static_cast<uint8_t*>(dst.data[plane]),
-            src.stride[plane], dst.stride[plane]};
-  }
-
   PlanesParams p_ = {};
   Allocation weights_[kPlanes];
   void (*function_)(PlanesParams) = nullptr;

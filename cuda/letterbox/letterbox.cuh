@@ -168,14 +168,24 @@ __device__ __forceinline__ float convert(const Args& g, int i, const float (&c)[
   return rounded(__fadd_rn(sum, g.offset[i]), g.max_value);
 }
 
+// Returns 4 x 8 bits of code values as a word of the destination.
+__device__ __forceinline__ unsigned word_of(const Args& g, const float (&c)[4]) {
+  const unsigned word =
+      unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
+  return __byte_perm(word, 0xffffffff, g.word_order);
+}
+// Returns what a tensor has for code value `v` of component k.
+__device__ __forceinline__ float normalised(const Args& g, int k, float code) {
+  const float v = __fsub_rn(code, g.subtract[k]), q = __fmul_rn(v, g.reciprocal[k]);
+  return __fmaf_rn(__fmaf_rn(-q, g.divide[k], v), g.reciprocal[k], q);
+}
+
 // Stores one pixel of code values.
 __device__ __forceinline__ void store(const Args& g, const Images& m, int x, int y,
                                       const float (&c)[4]) {
   if (g.store == Store::word) {
-    const unsigned word =
-        unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
     *reinterpret_cast<unsigned*>(m.to[0] + ptrdiff_t(y) * g.to_stride[0] + 4 * ptrdiff_t(x)) =
-        __byte_perm(word, 0xffffffff, g.word_order);
+        word_of(g, c);
     return;
   }
 #pragma unroll
@@ -183,8 +193,7 @@ __device__ __forceinline__ void store(const Args& g, const Images& m, int x, int
     if (!m.to[k]) continue;
     uint8_t* at = m.to[k] + ptrdiff_t(y) * g.to_stride[k] + ptrdiff_t(x) * g.to_step[k];
     if (g.store == Store::f32 || g.store == Store::f16) {
-      const float v = __fsub_rn(c[k], g.subtract[k]), q = __fmul_rn(v, g.reciprocal[k]);
-      const float f = __fmaf_rn(__fmaf_rn(-q, g.divide[k], v), g.reciprocal[k], q);
+      const float f = normalised(g, k, c[k]);
       if (g.store == Store::f32)
         *reinterpret_cast<float*>(at) = f;
       else

@@ -73,16 +73,10 @@ __device__ __forceinline__ void put(const Args& g, const Images& m, int x, int y
   if constexpr (O == Out::tensor) {
     const unsigned i = unsigned(y) * unsigned(g.to_stride[0] / 4) + unsigned(x);
 #pragma unroll
-    for (int k = 0; k < 3; k++) {
-      const float v = __fsub_rn(c[k], g.subtract[k]), q = __fmul_rn(v, g.reciprocal[k]);
-      reinterpret_cast<float*>(m.to[k])[i] =
-          __fmaf_rn(__fmaf_rn(-q, g.divide[k], v), g.reciprocal[k], q);
-    }
+    for (int k = 0; k < 3; k++) reinterpret_cast<float*>(m.to[k])[i] = normalised(g, k, c[k]);
   } else if constexpr (O == Out::word) {
-    const unsigned word =
-        unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
     const unsigned i = unsigned(y) * unsigned(g.to_stride[0] / 4) + unsigned(x);
-    reinterpret_cast<unsigned*>(m.to[0])[i] = __byte_perm(word, 0xffffffff, g.word_order);
+    reinterpret_cast<unsigned*>(m.to[0])[i] = word_of(g, c);
   } else {
     store(g, m, x, y, c);
   }

@@ -2,7 +2,8 @@
 // bits, without shared memory.
 //
 // Idea: a register holds two values of which both neighbours are in the registers next to it: one
-// from each half of a thread's bytes, or with two channels a pixel's. So no column is sorted twice.
+// from each half of a thread's bytes, or with several channels a pixel's. So no column is sorted
+// twice.
 // Bytes are not widened: in a register of two 16-bit values, the byte below a pixel's own byte only
 // breaks ties, so the upper byte of the median is exact. The median of nine is the median of (the
 // largest low, the median middle, the smallest high) of its sorted columns. Compute capability 9.0
@@ -11,7 +12,7 @@
 //
 // Traffic: a thread reads two rows more than it makes (through L1), by 16-byte loads, and
 // neighbours' words come by shuffle. Each pixel is written once.
-// Tile: a thread makes 16 bytes of 2 or 4 rows, or 2 x 4 pixels of RGBA.
+// Tile: a thread makes 16 bytes of 2 or 4 rows.
 // Limit (H200): for large frames the memory limits the speed, and otherwise the latency of one wave
 // of loads and then the work do.
 #include <algorithm>
@@ -79,7 +80,6 @@ __device__ __forceinline__ void extremes(const Sorted* c, uint32_t* low, uint32_
 // L1.
 constexpr int kThreads = 128, kWords = 4, kWarps = kThreads / 32;
 
-// Describes a plane of one or two channels.
 struct RowsPlane {
   const uint8_t* src;
   uint8_t* dst;
@@ -92,6 +92,7 @@ struct RowsPlane {
   // Selectors of the bytes, in the two words at an end of a row, of the word that the border shows
   // beyond.
   uint32_t left, right;
+  uint32_t keep;  // bits of a pixel of RGBA that are copied
 };
 struct RowsArgs {
   RowsPlane plane[kMaxPlanes];
@@ -127,20 +128,25 @@ __device__ VF_NOINLINE void store_at_end(uint8_t* to, uint4 v, int bytes) {
 
 // Tells how registers of two values hold a thread's 16 bytes of a row. With one channel, these are
 // a value of the first eight bytes and one of the others, so that a column's neighbours are the
-// registers next to its own. With two channels, they are those of a pixel.
-template <int Bits, bool kTwo>
+// registers next to its own. With two channels, they are those of a pixel. With four, there are two
+// sets of registers, of the even and of the odd channels.
+template <int Bits, int kChannels>
 struct RowsLayout {
-  static constexpr int kOutputs = 64 / Bits, kColumns = kOutputs + 2;
+  static constexpr int kSets = kChannels == 4 ? 2 : 1;
+  static constexpr int kOutputs = 64 / Bits / kSets, kColumns = kOutputs + 2;
 
   // Makes the register of column k, where 0 is left of the outputs. `w` also has a word of each
   // neighbour.
-  static __device__ __forceinline__ uint32_t column(const uint32_t (&w)[kWords + 2], int k) {
-    if constexpr (Bits == 8 && !kTwo) {
+  static __device__ __forceinline__ uint32_t column(const uint32_t (&w)[kWords + 2], int set,
+                                                    int k) {
+    if constexpr (kChannels == 4) {
+      return set == 0 ? w[k] << 8 : w[k];
+    } else if constexpr (Bits == 8 && kChannels == 1) {
       const int at = (k + 3) / 4;
       return __byte_perm(w[at], w[at + 2], 0x4400 + (k + 3) % 4 * 0x1111);
     } else if constexpr (Bits == 8) {
       return __byte_perm(w[(k + 1) / 2], 0, 0x1100 + (k + 1) % 2 * 0x2222);
-    } else if constexpr (!kTwo) {
+    } else if constexpr (kChannels == 1) {
       const int at = (k + 1) / 2;
       return __byte_perm(w[at], w[at + 2], (k + 1) % 2 ? 0x7632 : 0x5410);
     } else {
@@ -149,9 +155,13 @@ struct RowsLayout {
   }
 
   // Makes the words of such registers of outputs.
-  static __device__ __forceinline__ void words(const uint32_t (&v)[kOutputs],
+  static __device__ __forceinline__ void words(const uint32_t (&sets)[kSets][kOutputs],
                                                uint32_t (&out)[kWords]) {
-    if constexpr (Bits == 8 && !kTwo) {
+    const uint32_t(&v)[kOutputs] = sets[0];
+    if constexpr (kChannels == 4) {
+#pragma unroll
+      for (int i = 0; i < kWords; i++) out[i] = __byte_perm(v[i], sets[1][i], 0x7351);
+    } else if constexpr (Bits == 8 && kChannels == 1) {
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const uint32_t a = __byte_perm(v[4 * i], v[4 * i + 1], 0x7531);
@@ -162,7 +172,7 @@ struct RowsLayout {
     } else if constexpr (Bits == 8) {
 #pragma unroll
       for (int i = 0; i < kWords; i++) out[i] = __byte_perm(v[2 * i], v[2 * i + 1], 0x7531);
-    } else if constexpr (!kTwo) {
+    } else if constexpr (kChannels == 1) {
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         out[i] = __byte_perm(v[2 * i], v[2 * i + 1], 0x5410);
@@ -176,32 +186,37 @@ struct RowsLayout {
 };
 
 // Filters a thread's part of a plane. It begins at byte x of row y0.
-template <int Bits, bool kTwo, bool kOutliersOnly, int kRows>
+template <int Bits, int kChannels, bool kOutliersOnly, int kRows>
 __device__ __forceinline__ void filter_rows(const RowsArgs& a, const RowsPlane& l,
                                             const uint32_t (&row)[kRows + 2][kWords + 2], int x,
                                             int y0, int bytes) {
-  using Layout = RowsLayout<Bits, kTwo>;
-  constexpr int kColumns = Layout::kColumns, kOutputs = Layout::kOutputs;
-  uint32_t c[kRows + 2][kColumns];
+  using Layout = RowsLayout<Bits, kChannels>;
+  constexpr int kSets = Layout::kSets, kColumns = Layout::kColumns, kOutputs = Layout::kOutputs;
+  uint32_t c[kSets][kRows + 2][kColumns];
 #pragma unroll
-  for (int j = 0; j < kRows + 2; j++)
+  for (int s = 0; s < kSets; s++)
 #pragma unroll
-    for (int k = 0; k < kColumns; k++) c[j][k] = Layout::column(row[j], k);
+    for (int j = 0; j < kRows + 2; j++)
+#pragma unroll
+      for (int k = 0; k < kColumns; k++) c[s][j][k] = Layout::column(row[j], s, k);
   uint8_t* to = l.dst + int64_t(y0) * l.dst_stride + x;
 #pragma unroll
   for (int h = 0; h < kRows; h++, to += l.dst_stride) {
     if (y0 + h >= l.height) break;
     // Two rows of outputs share the pair of rows between them.
     const int pair = h / 2 * 2 + 1, third = h % 2 ? pair + 2 : pair - 1;
-    Sorted sorted[kColumns];
+    uint32_t median[kSets][kOutputs], low[kSets][kOutputs], high[kSets][kOutputs], out[kWords];
 #pragma unroll
-    for (int k = 0; k < kColumns; k++)
-      sorted[k] = sort(c[pair][k], c[pair + 1][k], c[third][k], a.one);
-    uint32_t median[kOutputs], low[kOutputs], high[kOutputs], out[kWords];
+    for (int s = 0; s < kSets; s++) {
+      Sorted sorted[kColumns];
 #pragma unroll
-    for (int k = 0; k < kOutputs; k += 2) {
-      medians(&sorted[k], a.one, &median[k]);
-      if constexpr (kOutliersOnly) extremes(&sorted[k], &low[k], &high[k]);
+      for (int k = 0; k < kColumns; k++)
+        sorted[k] = sort(c[s][pair][k], c[s][pair + 1][k], c[s][third][k], a.one);
+#pragma unroll
+      for (int k = 0; k < kOutputs; k += 2) {
+        medians(&sorted[k], a.one, &median[s][k]);
+        if constexpr (kOutliersOnly) extremes(&sorted[k], &low[s][k], &high[s][k]);
+      }
     }
     Layout::words(median, out);
     if constexpr (kOutliersOnly) {
@@ -212,6 +227,10 @@ __device__ __forceinline__ void filter_rows(const RowsArgs& a, const RowsPlane& 
       for (int i = 0; i < kWords; i++)
         out[i] = switched<Bits>(row[h + 1][i + 1], out[i], lows[i], highs[i], a.threshold);
     }
+    if constexpr (kChannels == 4) {
+#pragma unroll
+      for (int i = 0; i < kWords; i++) out[i] = (out[i] & ~l.keep) | (row[h + 1][i + 1] & l.keep);
+    }
     const uint4 v = make_uint4(out[0], out[1], out[2], out[3]);
     if (x + 4 * kWords <= bytes)
       *reinterpret_cast<uint4*>(to) = v;
@@ -220,19 +239,19 @@ __device__ __forceinline__ void filter_rows(const RowsArgs& a, const RowsPlane& 
   }
 }
 
-// A thread makes kRows rows. With kGray there is one plane, of gray bytes. With kEarly the launch
-// may be an early one.
-template <int Bits, bool kGray, bool kOutliersOnly, int kRows, bool kEarly = true>
+// A thread makes kRows rows. With kOnly of 1 or 4 there is one plane of bytes, of so many channels.
+// With 0, planes have one or two. With kEarly the launch may be an early one.
+template <int Bits, int kOnly, bool kOutliersOnly, int kRows, bool kEarly = true>
 __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constant__ RowsArgs a) {
   if (!kEarly) let_next_start();
   int plane = 0;
-  if (!kGray)
+  if (kOnly == 0)
     while (plane + 1 < a.planes && int(blockIdx.x) >= a.plane[plane + 1].first) plane++;
   const RowsPlane& l = a.plane[plane];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int id = (int(blockIdx.x) - (kGray ? 0 : l.first)) * 32 + lane;
+  const int id = (int(blockIdx.x) - (kOnly ? 0 : l.first)) * 32 + lane;
   const int x = id % l.across * 4 * kWords, y0 = (id / l.across * kWarps + warp) * kRows;
-  const int pixel = kGray ? 0 : l.pixel, bytes = l.width << pixel;
+  const int pixel = kOnly ? kOnly / 2 : l.pixel, bytes = l.width << pixel;
   const bool active = y0 < l.height, whole = x + 4 * kWords <= bytes;
   constexpr int kSeen = kRows + 2;
   const uint8_t* from[kSeen];
@@ -294,133 +313,33 @@ __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constan
     for (int j = 0; j < kSeen; j++)
       row[j][kWords + 1] = __byte_perm(row[j][kWords - 1], row[j][kWords], l.right);
   }
-  if (!kGray && pixel == Bits / 8)
-    filter_rows<Bits, true, kOutliersOnly, kRows>(a, l, row, x, y0, bytes);
+  if (kOnly == 0 && pixel == Bits / 8)
+    filter_rows<Bits, 2, kOutliersOnly, kRows>(a, l, row, x, y0, bytes);
   else
-    filter_rows<Bits, false, kOutliersOnly, kRows>(a, l, row, x, y0, bytes);
+    filter_rows<Bits, kOnly == 4 ? 4 : 1, kOutliersOnly, kRows>(a, l, row, x, y0, bytes);
   if (a.overlaps) end_after_previous();
 }
 
-struct Args {
-  const uint8_t* src;
-  uint8_t* dst;
-  ptrdiff_t src_stride, dst_stride;
-  int width, height, across;  // threads across the frame
-  Border border;
-  uint32_t keep, threshold;
-  uint32_t one;  // 1, which the compiler must not know
-};
-
-constexpr int kRgbaThreads = 128, kRgbaRows = 4;
-
-// Holds four pixels of a row. The upper bytes of `odd` are the odd channels, and those of `even`
-// the even ones.
-struct Four {
-  uint32_t even[4], odd[4];
-};
-
-// Separates the channels of four pixels.
-__device__ __forceinline__ Four four_of(const uint32_t (&v)[4]) {
-  Four f;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    f.even[i] = v[i] << 8;
-    f.odd[i] = v[i];
-  }
-  return f;
-}
-
-template <bool kOutliersOnly>
-__global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
-  const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
-  const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
-  if (y0 >= a.height) return;
-  // The columns are those of the two pixels and one on either side. If the frame ends before the
-  // second pixel, `whole` is false.
-  const bool whole = x + 2 <= a.width;
-  const int left = median_border_index(x - 1, a.width, a.border);
-  const int right = median_border_index(min(x + 2, a.width), a.width, a.border);
-  constexpr int kSeen = kRgbaRows + 2;
-  uint32_t v[kSeen][4];
-  const uint32_t* from[kSeen];
-#pragma unroll
-  for (int j = 0; j < kSeen; j++) {
-    const int y = median_border_index(min(y0 - 1 + j, a.height), a.height, a.border);
-    from[j] = reinterpret_cast<const uint32_t*>(a.src + y * a.src_stride);
-    v[j][0] = __ldg(from[j] + left);
-    v[j][3] = __ldg(from[j] + right);
-  }
-  if (whole) {
-#pragma unroll
-    for (int j = 0; j < kSeen; j++) {
-      const uint2 middle = __ldg(reinterpret_cast<const uint2*>(from[j] + x));
-      v[j][1] = middle.x, v[j][2] = middle.y;
-    }
-  } else {
-#pragma unroll
-    for (int j = 0; j < kSeen; j++) v[j][1] = __ldg(from[j] + x), v[j][2] = v[j][3];
-  }
-  Four row[kSeen];
-#pragma unroll
-  for (int j = 0; j < kSeen; j++) row[j] = four_of(v[j]);
-#pragma unroll
-  for (int j = 0; j < kRgbaRows; j++) {
-    const int y = y0 + j;
-    if (y >= a.height) return;
-    // Two rows of outputs share the pair of rows between them.
-    const int pair = j / 2 * 2 + 1, third = j % 2 ? pair + 2 : pair - 1;
-    Sorted evens[4], odds[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      evens[i] = sort(row[pair].even[i], row[pair + 1].even[i], row[third].even[i], a.one);
-      odds[i] = sort(row[pair].odd[i], row[pair + 1].odd[i], row[third].odd[i], a.one);
-    }
-    uint32_t even[2], odd[2], out[2];
-    medians(evens, a.one, even);
-    medians(odds, a.one, odd);
-    uint32_t low[2][2], high[2][2];
-    if constexpr (kOutliersOnly) {
-      extremes(evens, low[0], high[0]);
-      extremes(odds, low[1], high[1]);
-    }
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      const uint32_t own = row[j + 1].odd[1 + i];
-      out[i] = __byte_perm(even[i], odd[i], 0x7351);
-      if constexpr (kOutliersOnly)
-        out[i] = switched<8>(own, out[i], __byte_perm(low[0][i], low[1][i], 0x7351),
-                             __byte_perm(high[0][i], high[1][i], 0x7351), a.threshold);
-      out[i] = (out[i] & ~a.keep) | (own & a.keep);
-    }
-    auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_stride) + x;
-    if (x + 2 <= a.width) {
-      *reinterpret_cast<uint2*>(to) = make_uint2(out[0], out[1]);
-    } else {
-      *to = out[0];
-    }
-  }
-}
-
-bool takes_border(Border border) {
-  return border == Border::replicate || border == Border::reflect_101;
-}
-
-// Launches the kernel for planes of one or two channels.
+// Launches the kernel.
 class Rows {
  public:
   static bool takes(const Plane& plane, const Channels& channels, int all) {
-    return takes_border(plane.border) && plane.size_x == 3 && plane.size_y == 3 &&
-           (plane.type == Type::u8 || plane.type == Type::u16) && plane.step == all && all <= 2 &&
-           channels.count == all;
+    const bool bytes = plane.type == Type::u8;
+    return (plane.border == Border::replicate || plane.border == Border::reflect_101) &&
+           plane.size_x == 3 && plane.size_y == 3 && (bytes || plane.type == Type::u16) &&
+           plane.step == all &&
+           ((all <= 2 && channels.count == all) || (bytes && all == 4 && channels.count > 1));
   }
 
   // With `beside`, another plane's kernel runs at the same time.
-  Rows(const std::vector<Plane>& planes, bool outliers_only, bool beside)
+  Rows(const std::vector<Plane>& planes, uint8_t mask, bool outliers_only, bool beside)
       : outliers_only_(outliers_only), bytes_(planes[0].type == Type::u8) {
     gray_ = planes.size() == 1 && bytes_ && planes[0].step == 1;
+    rgba_ = planes[0].step == 4;
+    args_.plane[0].keep = kept_bits(mask);
     // Four rows take fewer instructions than twice two. But with a threshold, the code for both
     // numbers of channels does not fit the instruction cache, and one plane has few threads.
-    rows_ = gray_ || !(outliers_only || beside) ? 4 : 2;
+    rows_ = gray_ || rgba_ || !(outliers_only || beside) ? 4 : 2;
     args_.border = planes[0].border;
     args_.threshold = planes[0].threshold;
     args_.one = 1;
@@ -439,10 +358,9 @@ class Rows {
  private:
   void add(const Plane& plane) {
     RowsPlane& l = args_.plane[args_.planes++];
-    const bool two = plane.step == 2;
     l.width = plane.width;
     l.height = plane.height;
-    l.pixel = int(two) + int(!bytes_);
+    l.pixel = plane.step / 2 + int(!bytes_);
     l.across = blocks_of(int64_t(plane.width) << l.pixel, 4 * kWords);
     l.first = int(grid_);
     l.above = border_index(-1, plane.height, plane.border);
@@ -457,25 +375,26 @@ class Rows {
 
   template <bool kOutliersOnly>
   void (*kernel(bool early) const)(RowsArgs) {
-    if (gray_ && !early) return median_3x3_rows<8, true, kOutliersOnly, 4, false>;
-    if (gray_) return median_3x3_rows<8, true, kOutliersOnly, 4>;
+    if (gray_ && !early) return median_3x3_rows<8, 1, kOutliersOnly, 4, false>;
+    if (gray_) return median_3x3_rows<8, 1, kOutliersOnly, 4>;
+    if (rgba_) return median_3x3_rows<8, 4, kOutliersOnly, 4>;
     if constexpr (!kOutliersOnly)
       if (rows_ == 4)
-        return bytes_ ? median_3x3_rows<8, false, false, 4> : median_3x3_rows<16, false, false, 4>;
-    return bytes_ ? median_3x3_rows<8, false, kOutliersOnly, 2>
-                  : median_3x3_rows<16, false, kOutliersOnly, 2>;
+        return bytes_ ? median_3x3_rows<8, 0, false, 4> : median_3x3_rows<16, 0, false, 4>;
+    return bytes_ ? median_3x3_rows<8, 0, kOutliersOnly, 2>
+                  : median_3x3_rows<16, 0, kOutliersOnly, 2>;
   }
 
   RowsArgs args_ = {};
   unsigned grid_ = 0;
   int rows_;
-  bool outliers_only_, bytes_, gray_;
+  bool outliers_only_, bytes_, gray_, rgba_;
 };
 
 class RowsPass final : public PlanePass {
  public:
-  RowsPass(const Plane& plane, const Device& device, bool outliers_only, bool early)
-      : rows_({plane}, outliers_only, true),
+  RowsPass(const Plane& plane, uint8_t mask, const Device& device, bool outliers_only, bool early)
+      : rows_({plane}, mask, outliers_only, true),
         outliers_only_(outliers_only),
         overlaps_(device.starts_early()),
         early_(early && overlaps_) {}
@@ -496,21 +415,17 @@ class RowsPass final : public PlanePass {
 class RowsFrame final : public FramePass {
  public:
   RowsFrame(const std::vector<Plane>& planes, const Device& device, bool outliers_only)
-      : rows_(planes, outliers_only, false),
+      : rows_(planes, 0xf, outliers_only, false),
         planes_(int(planes.size())),
         early_(device.starts_early()) {}
 
   bool takes(const Image& src, const Image& dst) const override {
     for (int i = 0; i < planes_; i++)
-      if (src.data[i] == dst.data[i] || !is_aligned(src.data[i], src.stride[i], 16) ||
-          !is_aligned(dst.data[i], dst.stride[i], 16))
-        return false;
+      if (src.data[i] == dst.data[i] || !is_aligned(view_of(src, dst, i), 16)) return false;
     return true;
   }
   Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
-    for (int i = 0; i < planes_; i++)
-      rows_.set_view(i, {static_cast<const uint8_t*>(src.data[i]),
-                         static_cast<uint8_t*>(dst.data[i]), src.stride[i], dst.stride[i]});
+    for (int i = 0; i < planes_; i++) rows_.set_view(i, view_of(src, dst, i));
     return rows_.enqueue(queue, early_, false);
   }
 
@@ -520,48 +435,16 @@ class RowsFrame final : public FramePass {
   bool early_;
 };
 
-class RgbaPass final : public PlanePass {
- public:
-  RgbaPass(const Plane& plane, const Channels& channels, bool outliers_only)
-      : outliers_only_(outliers_only) {
-    args_.width = plane.width;
-    args_.height = plane.height;
-    args_.border = plane.border;
-    args_.keep = kept_bits(channels.mask);
-    args_.threshold = plane.threshold;
-    args_.one = 1;
-    args_.across = blocks_of(plane.width, 2);
-    const int64_t total = int64_t(args_.across) * blocks_of(plane.height, kRgbaRows);
-    grid_ = unsigned(blocks_of(total, kRgbaThreads));
-  }
-
-  bool takes(const PlaneView& view) const override { return is_aligned(view, 8); }
-  bool is_complete() const override { return outliers_only_; }
-  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
-    return launch("median 3x3", outliers_only_ ? median_3x3_rgba<true> : median_3x3_rgba<false>,
-                  {grid_, kRgbaThreads}, queue.cuda_stream(), with_view(args_, view));
-  }
-
- private:
-  bool outliers_only_;
-  Args args_ = {};
-  unsigned grid_ = 0;
-};
-
 }  // namespace
 
 std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Channels& channels, int all,
                                     const Device& device, bool outliers_only, bool early) {
-  if (Rows::takes(plane, channels, all))
-    return std::make_unique<RowsPass>(plane, device, outliers_only, early);
-  if (takes_border(plane.border) && plane.size_x == 3 && plane.size_y == 3 &&
-      plane.type == Type::u8 && plane.step == 4 && all == 4 && channels.count > 1)
-    return std::make_unique<RgbaPass>(plane, channels, outliers_only);
-  return nullptr;
+  if (!Rows::takes(plane, channels, all)) return nullptr;
+  return std::make_unique<RowsPass>(plane, channels.mask, device, outliers_only, early);
 }
 
 bool in_3x3_frame(const Plane& plane, const Channels& channels, int all) {
-  return Rows::takes(plane, channels, all);
+  return all <= 2 && Rows::takes(plane, channels, all);
 }
 
 std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device,

@@ -8,8 +8,8 @@
 // With Border::shrink the first two make the middle of the frame, and median_edges.cu or the tile
 // sort makes the edges, where the window does not fit. With a threshold, median_outliers.cu then
 // restores the pixels that are no outliers, except after median_3x3.cu and after most networks of
-// integers, one or two channels at a time, which do this themselves. The tile sort makes the whole
-// frame if the frame is smaller than the window.
+// integers, which do this themselves. The tile sort makes the whole frame if the frame is smaller
+// than the window.
 #include "cuda/median/median.h"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   // The last pass is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
   add(make_3x3(plane, channels, l.channels, device, outliers_only, early), out);
-  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, 4, false, early, &all));
+  if (rgba8)
+    VF_TRY(make_network(device, Format::rgba8, plane, channels, 4, outliers_only, early, &all));
   add(std::move(all), out);
   add(std::move(single), out);
   return {};
@@ -118,8 +119,7 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
                           &edges));
     out->after.push_back(std::move(edges));
   }
-  if (task.outliers_only)
-    out->after.push_back(make_outliers(plane, channels, l.channels, queue.device()));
+  if (task.outliers_only) out->after.push_back(make_outliers(plane, channels, queue.device()));
   return {};
 }
 

@@ -47,8 +47,8 @@ std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, cons
                                           bool outliers_only);
 
 // median_network.cpp takes square windows for which the build has a network, with any border but
-// shrink. With `outliers_only`, the same launch does the work of make_outliers for u8 and u16, if
-// the network shares columns or the window is at most 11 x 11.
+// shrink. With `outliers_only`, the same launch does the work of make_outliers for integers,
+// if the network shares columns or the window is at most 11 x 11.
 Status make_network(const Device& device, Format format, const Plane& plane,
                     const Channels& channels, int all, bool outliers_only, bool early,
                     std::unique_ptr<PlanePass>* out);
@@ -63,9 +63,8 @@ Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& chan
                       const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out);
 
 // median_outliers.cu takes any type, window, border and frame size. It runs after the medians are
-// made, and gives pixels that are no outliers their own values. `all` is the number of the plane's
-// channels, filtered or not.
-std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels, int all,
+// made, and gives pixels that are no outliers their own values.
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels,
                                          const Device& device);
 
 inline ChannelArgs channel_args(const Plane& plane, const Channels& channels) {

@@ -105,8 +105,7 @@ inline constexpr bool kIsLong = Net::kSize >= 13;
 
 // Tells whether a network compares its medians with a threshold.
 template <Format F, class Net>
-inline constexpr bool kCompares = (F == Format::u8 || F == Format::u16) &&
-                                  (Net::kGroup > 0 || !kIsLong<Net>);
+inline constexpr bool kCompares = F != Format::f32 && (Net::kGroup > 0 || !kIsLong<Net>);
 
 // Returns a pixel, with both of its channels if kPairs is true. Negative places are outside.
 template <Format F, bool kPairs>
@@ -537,7 +536,7 @@ __device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t
 // Puts the frame's values back in the place of those of a thread's medians whose pixels are no
 // outliers. `low` and `high` are the extremes of the windows, and the stage has the frame's values.
 template <class Tile>
-__device__ __forceinline__ void switch_outliers(uint32_t from, uint32_t threshold,
+__device__ __forceinline__ void switch_outliers(uint32_t from, int pass, uint32_t threshold,
                                                 const uint32_t (&low)[Tile::kTileY][Tile::kTileX],
                                                 const uint32_t (&high)[Tile::kTileY][Tile::kTileX],
                                                 uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
@@ -545,20 +544,21 @@ __device__ __forceinline__ void switch_outliers(uint32_t from, uint32_t threshol
   for (int y = 0; y < Tile::kTileY; y++)
 #pragma unroll
     for (int x = 0; x < Tile::kTileX; x++) {
-      const uint32_t own = load32(from + 4 * Tile::place(y + Tile::kRadius, x + Tile::kRadius));
+      const uint32_t own =
+          Tile::two_of(load32(from + 4 * Tile::place(y + Tile::kRadius, x + Tile::kRadius)), pass);
       out[y][x] = switched<16>(own, out[y][x], low[y][x], high[y][x], threshold);
     }
 }
 
 // Does this with extremes that it finds in the stage.
 template <class Tile>
-__device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
+__device__ __forceinline__ void keep_others(uint32_t from, int pass, uint32_t threshold,
                                             uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
   constexpr int kX = Tile::kTileX, kY = Tile::kTileY, kSize = Tile::kSize;
   // The windows share columns kX - 1 to kSize - 1.
   WindowExtremes<kY> e[kX];
   e[kX - 1] = column_extremes<Tile>(from, kX - 1);
-#pragma unroll(kSize <= 7 ? kSize : 1)
+#pragma unroll(kSize <= 7 && !Tile::kRgba ? kSize : 1)
   for (int x = kX; x < kSize; x++) e[kX - 1].include(column_extremes<Tile>(from, x));
 #pragma unroll
   for (int x = kX - 2; x >= 0; x--) {
@@ -576,20 +576,20 @@ __device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
   for (int y = 0; y < kY; y++)
 #pragma unroll
     for (int x = 0; x < kX; x++) low[y][x] = e[x].low[y], high[y][x] = e[x].high[y];
-  switch_outliers<Tile>(from, threshold, low, high, out);
+  switch_outliers<Tile>(from, pass, threshold, low, high, out);
 }
 
 // Does this with extremes from the lists of shared columns and from a few rows. `lists` is the
 // address of the tile's first list.
 template <class Tile, class Net, class Lists, class Order>
-__device__ __forceinline__ void keep_others(const Order& order, uint32_t from, uint32_t lists,
-                                            uint32_t threshold,
+__device__ __forceinline__ void keep_others(const Order& order, uint32_t from, int pass,
+                                            uint32_t lists, uint32_t threshold,
                                             uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
   uint32_t low[Tile::kTileY][Tile::kTileX], high[Tile::kTileY][Tile::kTileX];
   Net::extremes(
-      order, [&](int y, int x) { return load32(from + 4 * Tile::place(y, x)); },
+      order, [&](int y, int x) { return Tile::two_of(load32(from + 4 * Tile::place(y, x)), pass); },
       [&](int word, int x) { return load32(lists + 4 * Lists::at(word, x)); }, low, high);
-  switch_outliers<Tile>(from, threshold, low, high, out);
+  switch_outliers<Tile>(from, pass, threshold, low, high, out);
 }
 
 // Tells whether the GPUs for which code is being compiled run a network. The emulated device may be
@@ -656,6 +656,12 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
         out[y][x] = v;
       }
     };
+    const auto each = [&](const auto& f) {
+#pragma unroll
+      for (int y = 0; y < kTileY; y++)
+#pragma unroll
+        for (int x = 0; x < kTileX; x++) f(y, x);
+    };
     const FootprintPixels<Tile> load{&stage[kShares ? 0 : pass][ty * kTileY][tx], pass};
     if constexpr (kShares) {
       using Lists = NetworkLists<Net, BlockX, BlockY>;
@@ -685,20 +691,26 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
     } else {
       Net::template run<Share>(order, load, store);
     }
+    if constexpr (kCompares<F, Net>)
+      if (a.outliers) {
+        const uint32_t from = shared_address(&stage[kShares ? 0 : pass][ty * kTileY][tx]);
+        if constexpr (kRgba)
+          each([&](int y, int x) {
+            const uint32_t both = done[(y * kTileX + x) * kThreads + threadIdx.x];
+            out[y][x] = __byte_perm(both, 0, pass ? 0x4342 : 0x4140);
+          });
+        if constexpr (kShares) {
+          using Lists = NetworkLists<Net, BlockX, BlockY>;
+          const uint32_t lists =
+              shared_address(shared + sizeof(stage) / sizeof(uint32_t) + ty * Lists::kAcross + tx);
+          keep_others<Tile, Net, Lists>(order, from, pass, lists, a.threshold, out);
+        } else {
+          keep_others<Tile>(from, pass, a.threshold, out);
+        }
+        if constexpr (kRgba) each([&](int y, int x) { store(y, x, out[y][x]); });
+      }
   }
   if (kSorters && ty >= BlockY) return;
-  if constexpr (kCompares<F, Net>)
-    if (a.outliers) {
-      const uint32_t from = shared_address(&stage[0][ty * kTileY][tx]);
-      if constexpr (kShares) {
-        using Lists = NetworkLists<Net, BlockX, BlockY>;
-        const uint32_t lists =
-            shared_address(shared + sizeof(stage) / sizeof(uint32_t) + ty * Lists::kAcross + tx);
-        keep_others<Tile, Net, Lists>(order, from, lists, a.threshold, out);
-      } else {
-        keep_others<Tile>(from, a.threshold, out);
-      }
-    }
   if constexpr (kRgba)
     Tile::write_rgba(a, out_x, out_y, whole, done);
   else if (pairs)

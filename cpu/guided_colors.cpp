@@ -655,9 +655,7 @@ size_t matte(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
 size_t sure(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const int n = v.task.colors.width, height = v.task.colors.height;
   Arena arena(memory);
-  // These hold the extremes of three samples in a column: a sample and those above and below it.
-  uint8_t* const low = arena.take<uint8_t>(n);
-  uint8_t* const high = arena.take<uint8_t>(n);
+  // These hold the extremes of three votes in a column: a sample's and those above and below it.
   float* const least = arena.take<float>(n);
   float* const most = arena.take<float>(n);
   if (y0 >= y1) return arena.used();
@@ -665,26 +663,21 @@ size_t sure(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
     const size_t row = size_t(y) * n, above = y ? n : 0, below = y + 1 < height ? n : 0;
     const uint8_t* VF_RESTRICT p = v.matte + row;
     const float* VF_RESTRICT l = v.ratio + row;
-    const uint8_t *VF_RESTRICT p_up = p - above, *VF_RESTRICT p_down = p + below;
     const float *VF_RESTRICT l_up = l - above, *VF_RESTRICT l_down = l + below;
     for (int x = 0; x < n; x++) {
-      low[x] = std::min(std::min(p[x], p_up[x]), p_down[x]);
-      high[x] = std::max(std::max(p[x], p_up[x]), p_down[x]);
       least[x] = std::min(std::min(l[x], l_up[x]), l_down[x]);
       most[x] = std::max(std::max(l[x], l_up[x]), l_down[x]);
     }
-    const auto sure_of = [&](int side, int off, float agrees) {
+    const auto sure_of = [&](int off, float agrees) {
       constexpr int full = G::kFully;
-      const float share = float(full) * (float(G::kDoubt) + agrees) + 0.5f;
-      return uint8_t(v.error.busy * std::max(G::kSure[side] - off, 0) *
-                     int(std::min(std::max(share, 0.0f), float(full))) / (full * G::kSure[side]));
+      const float share = float(full) * (1 + agrees) + 0.5f;
+      return uint8_t(v.error.busy * std::max(G::kSure - off, 0) *
+                     int(std::min(std::max(share, 0.0f), float(full))) / (full * G::kSure));
     };
     for (int x = 0; x < n; x++) {
       const int left = std::max(x - 1, 0), right = std::min(x + 1, n - 1);
-      const int p_low = std::min({low[x], p[left], p[right]});
-      const int p_high = std::max({high[x], p[left], p[right]});
-      v.sure[0][row + x] = sure_of(0, p_high, -std::max({most[x], l[left], l[right]}));
-      v.sure[1][row + x] = sure_of(1, 255 - p_low, std::min({least[x], l[left], l[right]}));
+      v.sure[0][row + x] = sure_of(p[x], -std::max({most[x], l[left], l[right]}));
+      v.sure[1][row + x] = sure_of(255 - p[x], std::min({least[x], l[left], l[right]}));
     }
   }
   return arena.used();

@@ -522,20 +522,39 @@ int cell_rows(const GuidedTask& t) {
   return cell;
 }
 
-// With refine=colors, the matte of samples that are sure of a side is cut, and the mask's side is
-// the matte far from the band. The row's first sample is at `at`.
-void sides_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT mean[4]) {
+// With refine=colors, samples that are sure of a side take it where the matte round them agrees, and
+// the mask's side is the matte far from the band. The row `q` is for this matte.
+void sides_row(const GuidedFrame& f, int y, float* const VF_RESTRICT mean[4],
+               float* VF_RESTRICT q) {
+  const int n = f.task.low_width;
+  const size_t at = size_t(y) * n, above = y ? n : 0, below = y + 1 < f.task.low_height ? n : 0;
+  std::copy_n(mean[3], n, q);
+  for (int k = 0; k < 3; k++) {
+    const uint8_t *VF_RESTRICT own = f.low[k] + at, *VF_RESTRICT up = own - above,
+                               *VF_RESTRICT down = own + below;
+    const float* VF_RESTRICT m = mean[k];
+    const auto add = [&](int x, int left, int right) {
+      const int sum = own[x] + up[x] + down[x] + own[left] + own[right];
+      q[x] += m[x] * (float(sum) * (1.0f / (5 * 255)) - f.midpoint);
+    };
+    add(0, 0, std::min(1, n - 1));
+    for (int x = 1; x < n - 1; x++) add(x, x - 1, x + 1);
+    if (n > 1) add(n - 1, n - 2, n - 1);
+  }
   const uint8_t *VF_RESTRICT outside = f.outside + at, *VF_RESTRICT side = f.side + at;
   const uint8_t *VF_RESTRICT behind = f.sure[0] + at, *VF_RESTRICT subject = f.sure[1] + at;
-  constexpr float unit = float(GuidedColors::kCutMore / GuidedColors::kFully);
-  for (int k = 0; k < 4; k++) {
-    float* VF_RESTRICT m = mean[k];
-    const float add = k == 3 ? 1.0f : 0.0f;
-    for (int x = 0; x < n; x++) {
-      const float out = float(outside[x]) * (1.0f / 64), cut = unit * float(behind[x]);
-      const float q = m[x] * (1 + cut + unit * float(subject[x])) - add * cut;
-      m[x] = q * (1 - out) + add * out * float(side[x]) * (1.0f / 64);
-    }
+  constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.0f / GuidedColors::kFully;
+  float *VF_RESTRICT a0 = mean[0], *VF_RESTRICT a1 = mean[1], *VF_RESTRICT a2 = mean[2],
+                     *VF_RESTRICT b = mean[3];
+  for (int x = 0; x < n; x++) {
+    const float taken[2] = {unit * float(behind[x]) * clamp01(2 - slope * q[x]),
+                            unit * float(subject[x]) * clamp01(2 - slope * (1 - q[x]))};
+    const float out = unit * float(outside[x]), in = 1 - out;
+    const float kept = in * (1 - taken[0] - taken[1]);
+    a0[x] *= kept;
+    a1[x] *= kept;
+    a2[x] *= kept;
+    b[x] = b[x] * kept + in * taken[1] + out * unit * float(side[x]);
   }
 }
 
@@ -545,7 +564,7 @@ size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
   const bool last = !f.mean[0];
   Arena arena(memory);
   double *sum[4], *prefix[4];
-  float* row[4];
+  float* row[5];
   ApplyRows rows;
   for (double*& p : sum) p = arena.take<double>(n);
   for (double*& p : prefix) p = arena.take<double>(n + 2 * r + 1);
@@ -585,7 +604,7 @@ size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
     }
     if (f.outside) {
       float* const means[4] = {o_of(0), o_of(1), o_of(2), o_of(3)};
-      sides_row(f, size_t(y) * n, n, means);
+      sides_row(f, y, means, row[4]);
     }
     if (f.previous[0]) {
       float* now[4];

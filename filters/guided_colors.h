@@ -38,10 +38,10 @@ struct GuidedColors {
   // These act against specks. How much the background's luma changes from a sample to the next
   // tells how busy it is, in 1/16 code values: a step counts up to kBusyStep, and means run from
   // kCalm to kBusy. A sample is sure of its side if P is within kSure code values of it, and if the
-  // votes do not contradict by kDoubt. Then it loses a matte of up to kCut. Shares are of kFully.
-  static constexpr int kBusyStep = 8 * 16, kCalm = 3 * 16, kBusy = 4 * 16, kFully = 64;
-  static constexpr int kSure[2] = {24, 48};
-  static constexpr double kDoubt = 0.25, kCut = 0.4, kCutMore = kCut / (1 - kCut);
+  // votes near it do not contradict. It then takes its side where the matte round it is off by less
+  // than kCertain, and not at all from 2 kCertain on. Shares are of kFully.
+  static constexpr int kBusyStep = 8 * 16, kCalm = 3 * 16, kBusy = 4 * 16, kFully = 64, kSure = 48;
+  static constexpr double kCertain = 0.1;
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells

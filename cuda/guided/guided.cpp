@@ -300,6 +300,8 @@ class CudaGuided final : public GuidedPlan {
       means_.inv_scale = 1 / 255.f;
       means_.guide_unit = 255 / source_.full;
       means_.sides = colors_.sides();
+      means_.guide = colors_.colors();
+      means_.guide_pitch = colors_.guide_pitch();
       means_.prior = colors_.prior();
     }
     direct_.arguments = any_.arguments = s;

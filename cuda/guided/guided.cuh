@@ -167,13 +167,43 @@ class CellMeans {
   float4 t0_, t1_, t2_, u0_, u1_, u2_;
 };
 
-// Returns what the means (a, b) at a sample are multiplied with, and what is then added to b.
-__device__ __forceinline__ float2 change_of(GuidedSide s) {
-  constexpr float unit = float(GuidedColors::kCutMore / GuidedColors::kFully);
-  const float outside = float(s.outside) * (1.f / 64), inside = 1 - outside;
-  const float cut = unit * float(s.sure[0]);
-  return make_float2(inside * (1 + cut + unit * float(s.sure[1])),
-                     outside * float(s.side) * (1.f / 64) - inside * cut);
+// Sums the guide of a sample and its four neighbours, which become the sample itself outside of the
+// frame.
+struct GuideAround {
+  uint32_t red_blue = 0, green = 0;  // with 16 bits each
+
+  __device__ __forceinline__ GuideAround() {}
+  __device__ __forceinline__ GuideAround(const GuidedMeans& g, int x, int y) {
+    const uint32_t* const at = g.guide + size_t(y) * g.guide_pitch + x;
+    add(__ldcg(at));
+    add(__ldcg(at - (x > 0 ? 1 : 0)));
+    add(__ldcg(at + (x + 1 < g.grid.width ? 1 : 0)));
+    add(__ldcg(at - (y > 0 ? g.guide_pitch : 0)));
+    add(__ldcg(at + (y + 1 < g.grid.height ? g.guide_pitch : 0)));
+  }
+  __device__ __forceinline__ void add(uint32_t word) {
+    red_blue += word & 0x00ff00ff;
+    green += word >> 8 & 255;
+  }
+  // Returns the matte of their mean. ab is times inv_scale, for codes less 128.
+  __device__ __forceinline__ float matte(float4 ab) const {
+    const auto mean = [](uint32_t sum) { return fmaf(float(sum), .2f, -128.f); };
+    return fmaf(ab.x, mean(red_blue & 0xffff),
+                fmaf(ab.y, mean(green), fmaf(ab.z, mean(red_blue >> 16), ab.w)));
+  }
+};
+
+// Changes the means (a, b) at a sample, times inv_scale. It takes the side that it is sure of as far
+// as the matte round it agrees, and the mask's side far from the band.
+__device__ __forceinline__ float4 settled(GuidedSide s, const GuideAround& around, float4 ab) {
+  constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.f / GuidedColors::kFully;
+  const float q = around.matte(ab), off = q > .5f ? 1 - q : q;
+  const float sure =
+      __saturatef(fmaf(-slope, off, 2.f)) * (unit * float(q > .5f ? s.sure[1] : s.sure[0]));
+  const float outside = unit * float(s.outside), inside = 1 - outside;
+  const float4 kept = ab * (inside - inside * sure);
+  return make_float4(kept.x, kept.y, kept.z,
+                     kept.w + (q > .5f ? inside * sure : 0.f) + outside * unit * float(s.side));
 }
 
 }  // namespace vf::cuda

@@ -133,7 +133,10 @@ struct GuidedMeans {
   int radius = 1;
   int tile = 0, rows = 0;  // of a block, where windows are too wide for a tile
   float inv_scale = 1 / 255.f;
-  const GuidedSide* sides = nullptr;  // with refine=colors
+  // With refine=colors: what a sample takes from its side, and the guide's words.
+  const GuidedSide* sides = nullptr;
+  const uint32_t* guide = nullptr;
+  int guide_pitch = 0;  // samples
   GuidedPrior prior;
   float guide_unit = 1;  // (a, b) are for code values of 8 bits, and the frame's count this much
   float4* mean = nullptr;

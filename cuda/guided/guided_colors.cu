@@ -696,12 +696,10 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v)
 // ---- the result --------------------------------------------------------------------------------
 
 __global__ __launch_bounds__(256) void result(const ColorVotes v) {
-  // P of one more sample on each side tells how sure the block's own are.
-  constexpr int halo = kAround + 1, wide = kTileX + 2, high = kTileY + 2;
-  constexpr int columns = kTileX + 2 * halo, rows = kTileY + 2 * halo;
+  constexpr int wide = kTileX + 2, high = kTileY + 2;
+  constexpr int columns = kTileX + 2 * kAround, rows = kTileY + 2 * kAround;
   VF_SHARED(Compared[rows][columns], tile);
   VF_SHARED(int16_t[high][wide], prior);
-  VF_SHARED(uint8_t[high][wide], mattes);
   VF_SHARED(Found, found);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int X = blockIdx.x * kTileX + lane;
@@ -716,22 +714,15 @@ __global__ __launch_bounds__(256) void result(const ColorVotes v) {
 #pragma unroll
   for (int u = 0; u < (rows * columns + 255) / 256; u++) {
     const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
-    const int x = int(blockIdx.x) * kTileX - halo + c, y = int(blockIdx.y) * kTileY - halo + r;
+    const int x = int(blockIdx.x) * kTileX - kAround + c;
+    const int y = int(blockIdx.y) * kTileY - kAround + r;
     if (i >= rows * columns) break;
     const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
     const size_t at = in ? size_t(y) * v.pitch + x : 0;
     tile[r][c] = in ? v.voted[at] : Compared{0, kNoVote};
-    const int inner_x = c - kAround, inner_y = r - kAround;
+    const int inner_x = c + 1 - kAround, inner_y = r + 1 - kAround;
     if (inner_x >= 0 && inner_y >= 0 && inner_x < wide && inner_y < high)
       prior[inner_y][inner_x] = int16_t(in ? error.narrowed(v.prior[at]) : kOne);
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < high * wide; i += 256) {
-    const int c = i % wide, r = i / wide, own = prior[r][c];
-    uint32_t matte = own > 0 ? 255 : 0;
-    if (in_band(own))
-      matte = matte_byte(alike_logit(v, tile, c + kAround, r + kAround, own, error.shift));
-    mattes[r][c] = uint8_t(matte);
   }
   __syncthreads();
   if (X >= v.width) return;
@@ -743,17 +734,11 @@ __global__ __launch_bounds__(256) void result(const ColorVotes v) {
     bool near = false;
 #pragma unroll
     for (int k = 0; k < 9; k++) near = near || in_band(prior[y + k / 3][lane + k % 3]);
-    const int c = lane + 1, r = y + 1, matte = mattes[r][c];
-    const auto vote = [&](int dx, int dy) {
-      return tile[r + kAround + dy][c + kAround + dx].ratio;
-    };
-    Sureness sureness(matte, vote(0, 0));
-    if (Y > 0) sureness.add(mattes[r - 1][c], vote(0, -1));
-    if (Y + 1 < v.height) sureness.add(mattes[r + 1][c], vote(0, 1));
-    if (X > 0) sureness.add(mattes[r][c - 1], vote(-1, 0));
-    if (X + 1 < v.width) sureness.add(mattes[r][c + 1], vote(1, 0));
-    const GuidedSide side = sureness.side(!near, prior[r][c] > 0, error.busy);
-    v.result[at] = (v.words[at] & 0x00ffffff) | uint32_t(matte) << 24;
+    const int c = lane + kAround, r = y + kAround, own = prior[y + 1][lane + 1];
+    uint32_t matte = own > 0 ? 255 : 0;
+    if (in_band(own)) matte = matte_byte(alike_logit(v, tile, c, r, own, error.shift));
+    const GuidedSide side = Sureness(matte, tile, c, r).side(!near, own > 0, error.busy);
+    v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
     if (v.low)
       v.own_sides[at] = side;
     else

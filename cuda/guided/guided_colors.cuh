@@ -146,30 +146,33 @@ __device__ __forceinline__ void find_error(const ColorVotes& v, const ErrorSums&
 }
 
 // Finds how sure a sample is of the side that its P is nearer to, from P and the votes of itself
-// and its neighbours. It cannot be sure of the other side.
+// and its neighbours. It cannot be sure of the other side. The sample is at (x, y) of a tile, where
+// samples outside of the frame have no vote.
 struct Sureness {
-  uint32_t flip;      // makes P the distance from the side
-  uint32_t farthest;  // P of the window that is farthest from the side
-  float agrees;       // the vote that is least for the side
+  uint32_t flip;     // makes P the distance from the side
+  uint32_t off;      // this distance
+  float agrees = 0;  // the vote that is most against the side
 
-  __device__ __forceinline__ Sureness(uint32_t p, float vote)
-      : flip(p < 128 ? 0 : 255), farthest(p ^ flip), agrees(for_side(vote)) {
-    static_assert(GuidedColors::kSure[0] < 128 && GuidedColors::kSure[1] < 128, "of one side");
+  template <int rows, int columns>
+  __device__ __forceinline__ Sureness(uint32_t p, const Compared (&tile)[rows][columns], int x,
+                                      int y)
+      : flip(p < 128 ? 0 : 255), off(p ^ flip) {
+    static_assert(GuidedColors::kSure < 128, "of one side");
+    add(tile[y][x]);
+    add(tile[y - 1][x]);
+    add(tile[y + 1][x]);
+    add(tile[y][x - 1]);
+    add(tile[y][x + 1]);
   }
-  __device__ __forceinline__ void add(uint32_t p, float vote) {
-    farthest = max(farthest, p ^ flip);
-    agrees = fminf(agrees, for_side(vote));
+  __device__ __forceinline__ void add(const Compared& sample) {
+    agrees = fminf(agrees, flip ? sample.ratio : -sample.ratio);
   }
-  __device__ __forceinline__ float for_side(float vote) const { return flip ? vote : -vote; }
   // With `outside` the sample is far from the band, and with `subject` on the subject's side.
   __device__ __forceinline__ GuidedSide side(bool outside, bool subject, int busy) const {
-    constexpr int sure[2] = {GuidedColors::kSure[0], GuidedColors::kSure[1]};
-    constexpr int full = GuidedColors::kFully;
-    constexpr float doubt = float(full * GuidedColors::kDoubt) + 0.5f;
-    const int share = int(fminf(fmaxf(fmaf(agrees, float(full), doubt), 0.f), float(full)));
-    const int near = max((flip ? sure[1] : sure[0]) - int(farthest), 0);
-    const uint32_t all = uint32_t(busy * near * share);
-    const uint32_t result = flip ? all / (full * sure[1]) : all / (full * sure[0]);
+    constexpr int full = GuidedColors::kFully, sure = GuidedColors::kSure;
+    const int share = int(fmaxf(fmaf(agrees, float(full), full + 0.5f), 0.f));
+    const int near = max(sure - int(off), 0);
+    const uint32_t result = uint32_t(busy * near * share) / (full * sure);
     GuidedSide s;
     s.outside = outside ? 64 : 0;
     s.side = subject ? 64 : 0;

@@ -113,6 +113,8 @@ class GuidedColorsPlan {
   uint32_t* guide() const { return v_.low ? v_.low : v_.result; }
   int guide_pitch() const { return v_.low ? v_.low_pitch : v_.pitch; }
   const GuidedSide* sides() const { return v_.sides; }
+  // Returns words with the same guide, which are complete before the votes.
+  const uint32_t* colors() const { return v_.low ? v_.low : v_.words; }
   GuidedPrior prior() const { return {v_.prior, v_.pitch}; }
   SampleWords samples() const { return {v_.words, v_.width, v_.height, v_.pitch}; }
 

@@ -106,25 +106,12 @@ __device__ __forceinline__ void write_sides(const ColorVotes& v, const Found& er
   for (int k = 0; k < 2; k++) band[k] = tile.band[r - 1][k] | tile.band[r][k] | tile.band[r + 1][k];
   // Bits 0 to 3 are those of the samples from c - 1 on.
   const uint32_t near = c <= 32 ? __funnelshift_r(band[0], band[1], c - 1) : band[1] >> (c - 33);
-  // A neighbour outside of the frame becomes the sample itself.
-  const int up = y > 0 ? -1 : 0, down = y + 1 < v.height ? 1 : 0;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     if (x + i >= v.width) break;
-    const int cx = c + i, left = x + i > 0 ? -1 : 0, right = x + i + 1 < v.width ? 1 : 0;
-    const auto matte = [&](int dx, int dy) {
-      return reinterpret_cast<const uint8_t*>(&tile.words[r + dy][cx + dx])[3];
-    };
-    const auto vote = [&](int dx, int dy) {
-      return tile.around[r + kAround + dy][cx + kAround + dx].ratio;
-    };
-    Sureness sureness(matte(0, 0), vote(0, 0));
-    sureness.add(matte(0, up), vote(0, up));
-    sureness.add(matte(0, down), vote(0, down));
-    sureness.add(matte(left, 0), vote(left, 0));
-    sureness.add(matte(right, 0), vote(right, 0));
+    const Sureness sureness(tile.words[r][c + i] >> 24, tile.around, c + i + kAround, r + kAround);
     v.sides[size_t(y) * v.width + x + i] =
-        sureness.side(!(near >> i & 7), tile.prior[r + 1][cx + kPriorHalo] > 0, error.busy);
+        sureness.side(!(near >> i & 7), tile.prior[r + 1][c + i + kPriorHalo] > 0, error.busy);
   }
 }
 
@@ -154,8 +141,7 @@ __device__ __forceinline__ void write_outside(const GuidedSums& sums, const Colo
     const int x = x0 + c, y = y0 + r;
     if (x >= v.width || y >= v.height) continue;
     const size_t at = size_t(y) * v.width + x;
-    const bool subject = tile.prior[r + 1][c + kPriorHalo] > 0;
-    v.sides[at] = Sureness(0, 0).side(true, subject, 0);
+    v.sides[at] = {64, uint8_t(tile.prior[r + 1][c + kPriorHalo] > 0 ? 64 : 0), {}};
     sums.data[at] = make_float4(0, 0, 0, 0);
   }
 }

@@ -29,11 +29,14 @@ struct Row {
   __device__ static int at(int c) { return c + (c >> shift); }
 };
 
-// Changes the means (a, b) at a sample that is sure of a side or far from the band (refine=colors).
-__device__ __forceinline__ float4 with_side(const GuidedMeans& g, size_t at, float4 ab) {
-  const float2 change = change_of(g.sides[at]);
-  const float a = change.x * g.guide_unit;
-  return make_float4(ab.x * a, ab.y * a, ab.z * a, fmaf(ab.w, change.x, change.y));
+// Writes the means (a, b) at a sample, which refine=colors settles.
+__device__ __forceinline__ void write(const GuidedMeans& g, int x, int y, float4 ab) {
+  const size_t at = size_t(y) * g.grid.width + x;
+  if (g.sides) {
+    ab = settled(g.sides[at], GuideAround(g, x, y), ab);
+    ab = make_float4(ab.x * g.guide_unit, ab.y * g.guide_unit, ab.z * g.guide_unit, ab.w);
+  }
+  g.mean[at] = ab;
 }
 
 template <bool last, int columns, int rows>
@@ -134,8 +137,7 @@ __global__ __launch_bounds__(32 * rows,
       *reinterpret_cast<uint32_t*>(w.out.data + size_t(y) * w.out.pitch + 4 * x) =
           finish(w, word, ab);
     } else {
-      const size_t at = size_t(y) * g.grid.width + x;
-      g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
+      write(g, x, y, ab);
     }
   }
 }
@@ -202,14 +204,13 @@ __global__ __launch_bounds__(1024) void streaming_means(const GuidedSums sums, c
     shared[2 * tid + 1] = before + v0;
     __syncthreads();
     const int ny = window_count(y, r, g.grid.height);
-#pragma unroll
+    // Not unrolled: two samples at once need more registers than a thread has.
+#pragma unroll 1
     for (int k = 0; k < 2; k++) {
       const int c = tid + k * threads, x = x0 + c;
       if (c >= g.tile || x >= g.grid.width) continue;
       const int n = ny * window_count(x, r, g.grid.width);
-      const size_t at = size_t(y) * g.grid.width + x;
-      const float4 ab = (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
-      g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
+      write(g, x, y, (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n)));
     }
   }
 }

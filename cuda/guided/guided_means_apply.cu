@@ -79,7 +79,6 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
                                                       const GuidedPacked w) {
   VF_SHARED_ALIGNED(16, float4[kHigh][kPitch], tile);
   VF_SHARED_ALIGNED(16, float4[kMeansY][kMeansPitch], means);
-  VF_SHARED(float2[kMeansY][kMeansX], scale);  // of a sum, and what b gets
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int x = 4 * (blockIdx.x * kTileX + lane);
   const int y = 4 * (blockIdx.y * kTileY + warp);
@@ -100,7 +99,14 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
   const int x0 = int(blockIdx.x) * kTileX - 1, y0 = int(blockIdx.y) * kTileY - 1;
   constexpr int rounds = (kMeansY * kMeansX + 255) / 256;
   GuidedSide side[rounds] = {};
+  GuideAround guide[rounds];
   if (!outside) {
+#pragma unroll
+    for (int u = 0; u < rounds; u++) {
+      const int at = tid + 256 * u, r = at / kMeansX, i = x0 + at - r * kMeansX, j = y0 + r;
+      if (at < kMeansY * kMeansX && i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
+        guide[u] = GuideAround(g, i, j);
+    }
     wait_for_previous();
 #pragma unroll
     for (int u = 0; u < (kHigh * kWide + 255) / 256; u++) {
@@ -137,22 +143,6 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
     end_after_previous();
     return;
   }
-  // Most blocks have whole windows only.
-  const bool whole = x0 >= kRadius && y0 >= kRadius && x0 + kMeansX + kRadius <= g.grid.width &&
-                     y0 + kMeansY + kRadius <= g.grid.height;
-#pragma unroll
-  for (int u = 0; u < rounds; u++) {
-    const int at = tid + 256 * u, r = at / kMeansX, c = at - r * kMeansX;
-    if (at >= kMeansY * kMeansX) break;
-    constexpr int across = 2 * kRadius + 1;
-    int n = across * across;
-    if (!whole)
-      n = max(window_count(x0 + c, kRadius, g.grid.width) *
-                  window_count(y0 + r, kRadius, g.grid.height),
-              1);
-    const float2 change = change_of(side[u]);
-    scale[r][c] = make_float2(__fdividef(g.inv_scale, float(n)) * change.x, change.y);
-  }
   wait_all_copies();
   __syncthreads();
   if (tid < 4 * kWide) {
@@ -176,10 +166,24 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
 #pragma unroll
     for (int i = 0; i < kRun; i++) {
       if (first + i >= kMeansX) break;
-      const float2 s = scale[r][first + i];
-      reinterpret_cast<float*>(&means[r][first + i])[component] =
-          fmaf(sum[i], s.x, component == 3 ? s.y : 0.f);
+      reinterpret_cast<float*>(&means[r][first + i])[component] = sum[i];
     }
+  }
+  __syncthreads();
+  // Most blocks have whole windows only.
+  const bool whole = x0 >= kRadius && y0 >= kRadius && x0 + kMeansX + kRadius <= g.grid.width &&
+                     y0 + kMeansY + kRadius <= g.grid.height;
+#pragma unroll
+  for (int u = 0; u < rounds; u++) {
+    const int at = tid + 256 * u, r = at / kMeansX, c = at - r * kMeansX;
+    if (at >= kMeansY * kMeansX) break;
+    constexpr int across = 2 * kRadius + 1;
+    int n = across * across;
+    if (!whole)
+      n = max(window_count(x0 + c, kRadius, g.grid.width) *
+                  window_count(y0 + r, kRadius, g.grid.height),
+              1);
+    means[r][c] = settled(side[u], guide[u], means[r][c] * __fdividef(g.inv_scale, float(n)));
   }
   __syncthreads();
   if (x >= w.width) return;

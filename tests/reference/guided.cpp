@@ -184,7 +184,7 @@ class ReferenceGuided final : public GuidedPlan {
     for (Grid& g : ab) g = box(g, t_.low_radius);
     for (size_t i = 0; i < n && votes(); i++) {
       double a[3] = {ab[0][i], ab[1][i], ab[2][i]};
-      votes_.settle(int(i % w), int(i / w), a, &ab[3][i]);
+      votes_.settle(int(i % w), int(i / w), v, a, &ab[3][i]);
       for (int k = 0; k < 3; k++) ab[k][i] = a[k];
     }
     if (t_.params.temporal > 0 && !votes()) {

@@ -310,23 +310,19 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
   for (Grid& g : sure_) g.resize(count);
   for (int j = 0; j < h_; j++)
     for (int i = 0; i < w_; i++) {
-      int low = 255, high = 0;
       double vote[2] = {100, -100};
       window(i, j, 1, w_, h_, [&](int a, int b) {
         if (a != i && b != j) return;
-        const int other = int(p_[size_t(b) * w_ + a]);
-        low = std::min(low, other);
-        high = std::max(high, other);
         vote[0] = std::min(vote[0], l[size_t(b) * w_ + a]);
         vote[1] = std::max(vote[1], l[size_t(b) * w_ + a]);
       });
-      const auto sure = [&](int side, int off, double agrees) {
-        const int most = side ? 48 : 24;
-        const int share = int(std::clamp(std::floor(64 * (0.25 + agrees) + 0.5), 0.0, 64.0));
-        return busy_ * std::max(most - off, 0) * share / (64 * most);
+      const auto sure = [&](int off, double agrees) {
+        const int share = int(std::clamp(std::floor(64 * (1 + agrees) + 0.5), 0.0, 64.0));
+        return busy_ * std::max(48 - off, 0) * share / (64 * 48);
       };
-      sure_[0][size_t(j) * w_ + i] = sure(0, high, -vote[1]);
-      sure_[1][size_t(j) * w_ + i] = sure(1, 255 - low, vote[0]);
+      const int p = int(p_[size_t(j) * w_ + i]);
+      sure_[0][size_t(j) * w_ + i] = sure(p, -vote[1]);
+      sure_[1][size_t(j) * w_ + i] = sure(255 - p, vote[0]);
     }
 }
 
@@ -347,14 +343,24 @@ std::array<double, 4> ReferenceColors::sample(const Read& read, int i, int j) co
   return v;
 }
 
-void ReferenceColors::settle(int i, int j, double* a, double* b) const {
+void ReferenceColors::settle(int i, int j, const std::array<Grid, 4>& guide, double* a,
+                             double* b) const {
   const double u = t_.params.subsample * (i + 0.5), v = t_.params.subsample * (j + 0.5);
   const double outside = bilinear(outside_, u, v), side = bilinear(side_, u, v);
-  double cut[2];
-  for (int k = 0; k < 2; k++) cut[k] = 0.4 / 0.6 * std::floor(bilinear(sure_[k], u, v) + 0.5) / 64;
-  const double more = 1 + cut[0] + cut[1];
-  for (int k = 0; k < 3; k++) a[k] *= (1 - outside) * more;
-  *b = (1 - outside) * (*b * more - cut[0]) + outside * side;
+  double q = *b;
+  const int w = t_.low_width, h = t_.low_height;
+  for (const auto& [di, dj] : {std::pair(0, 0), {-1, 0}, {1, 0}, {0, -1}, {0, 1}})
+    for (int k = 0; k < 3; k++)
+      q +=
+          a[k] / 5 *
+          (guide[k][size_t(std::clamp(j + dj, 0, h - 1)) * w + std::clamp(i + di, 0, w - 1)] + 0.5);
+  double taken[2];
+  for (int k = 0; k < 2; k++)
+    taken[k] = std::floor(bilinear(sure_[k], u, v) + 0.5) / 64 *
+               std::clamp(2 - 10 * (k ? 1 - q : q), 0.0, 1.0);
+  const double kept = (1 - outside) * (1 - taken[0] - taken[1]);
+  for (int k = 0; k < 3; k++) a[k] *= kept;
+  *b = kept * *b + (1 - outside) * taken[1] + outside * side;
 }
 
 }  // namespace vf::test

@@ -16,6 +16,7 @@ class ReferenceColors {
 
   explicit ReferenceColors(const GuidedTask& task);
 
+  using Grid = std::vector<double>;
   // Reads the external mask, over full scale, at a position in half pixels. Another one reads the
   // error of its edge, where 0 is the largest error, too.
   using Beside = std::function<double(int hx, int hy)>;
@@ -35,7 +36,8 @@ class ReferenceColors {
   int bytes(const Read& read, int x, int y, int size, int c) const;
 
   // Changes the coefficients of sample (i, j) where it is sure of a side or outside of the band.
-  void settle(int i, int j, double* a, double* b) const;
+  // `guide` has the guided filter's samples, less a half.
+  void settle(int i, int j, const std::array<Grid, 4>& guide, double* a, double* b) const;
 
   void take_over(const ReferenceColors& before) {
     memory_ = before.memory_;
@@ -43,7 +45,6 @@ class ReferenceColors {
   }
 
  private:
-  using Grid = std::vector<double>;
   struct Cells {
     Grid n, mean[3], variance;
   };

@@ -41,7 +41,7 @@ struct GuidedColors {
   // votes near it do not contradict. It then takes its side where the matte round it is off by less
   // than kCertain, and not at all from 2 kCertain on. Shares are of kFully.
   static constexpr int kBusyStep = 8 * 16, kCalm = 3 * 16, kBusy = 4 * 16, kFully = 64, kSure = 48;
-  static constexpr double kCertain = 0.1;
+  static constexpr double kCertain = 3.0 / 32;
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells

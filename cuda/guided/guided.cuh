@@ -167,13 +167,15 @@ class CellMeans {
   float4 t0_, t1_, t2_, u0_, u1_, u2_;
 };
 
-// Sums the guide of a sample and its four neighbours, which become the sample itself outside of the
-// frame.
-struct GuideAround {
+// Settles the means (a, b) at a sample with refine=colors. The guide is summed over the sample and its
+// four neighbours, which become the sample itself outside of the frame.
+struct Settling {
+  GuidedSide side = {};
   uint32_t red_blue = 0, green = 0;  // with 16 bits each
 
-  __device__ __forceinline__ GuideAround() {}
-  __device__ __forceinline__ GuideAround(const GuidedMeans& g, int x, int y) {
+  __device__ __forceinline__ Settling() {}
+  __device__ __forceinline__ Settling(const GuidedMeans& g, int x, int y)
+      : side(g.sides[size_t(y) * g.grid.width + x]) {
     const uint32_t* const at = g.guide + size_t(y) * g.guide_pitch + x;
     add(__ldcg(at));
     add(__ldcg(at - (x > 0 ? 1 : 0)));
@@ -185,25 +187,22 @@ struct GuideAround {
     red_blue += word & 0x00ff00ff;
     green += word >> 8 & 255;
   }
-  // Returns the matte of their mean. ab is times inv_scale, for codes less 128.
-  __device__ __forceinline__ float matte(float4 ab) const {
+  // ab is times inv_scale, for codes less 128. The sample takes the side that it is sure of as far as
+  // the matte round it agrees, and the mask's side far from the band.
+  __device__ __forceinline__ float4 of(float4 ab) const {
+    constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.f / GuidedColors::kFully;
     const auto mean = [](uint32_t sum) { return fmaf(float(sum), .2f, -128.f); };
-    return fmaf(ab.x, mean(red_blue & 0xffff),
-                fmaf(ab.y, mean(green), fmaf(ab.z, mean(red_blue >> 16), ab.w)));
+    const float q = fmaf(ab.x, mean(red_blue & 0xffff),
+                         fmaf(ab.y, mean(green), fmaf(ab.z, mean(red_blue >> 16), ab.w)));
+    const float off = q > .5f ? 1 - q : q;
+    const float sure =
+        __saturatef(fmaf(-slope, off, 2.f)) * (unit * float(q > .5f ? side.sure[1] : side.sure[0]));
+    const float outside = unit * float(side.outside), inside = 1 - outside;
+    const float4 kept = ab * (inside - inside * sure);
+    return make_float4(
+        kept.x, kept.y, kept.z,
+        kept.w + (q > .5f ? inside * sure : 0.f) + outside * unit * float(side.side));
   }
 };
-
-// Changes the means (a, b) at a sample, times inv_scale. It takes the side that it is sure of as far
-// as the matte round it agrees, and the mask's side far from the band.
-__device__ __forceinline__ float4 settled(GuidedSide s, const GuideAround& around, float4 ab) {
-  constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.f / GuidedColors::kFully;
-  const float q = around.matte(ab), off = q > .5f ? 1 - q : q;
-  const float sure =
-      __saturatef(fmaf(-slope, off, 2.f)) * (unit * float(q > .5f ? s.sure[1] : s.sure[0]));
-  const float outside = unit * float(s.outside), inside = 1 - outside;
-  const float4 kept = ab * (inside - inside * sure);
-  return make_float4(kept.x, kept.y, kept.z,
-                     kept.w + (q > .5f ? inside * sure : 0.f) + outside * unit * float(s.side));
-}
 
 }  // namespace vf::cuda

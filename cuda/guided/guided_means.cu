@@ -30,13 +30,13 @@ struct Row {
 };
 
 // Writes the means (a, b) at a sample, which refine=colors settles.
-__device__ __forceinline__ void write(const GuidedMeans& g, int x, int y, float4 ab) {
-  const size_t at = size_t(y) * g.grid.width + x;
+__device__ __forceinline__ void write(const GuidedMeans& g, int x, int y, float4 ab,
+                                      const Settling& settling) {
   if (g.sides) {
-    ab = settled(g.sides[at], GuideAround(g, x, y), ab);
+    ab = settling.of(ab);
     ab = make_float4(ab.x * g.guide_unit, ab.y * g.guide_unit, ab.z * g.guide_unit, ab.w);
   }
-  g.mean[at] = ab;
+  g.mean[size_t(y) * g.grid.width + x] = ab;
 }
 
 template <bool last, int columns, int rows>
@@ -102,6 +102,15 @@ __global__ __launch_bounds__(32 * rows,
   }
   __syncthreads();
   if (y >= g.grid.height) return;
+  // Where registers allow, what the samples are settled with is fetched before it is needed.
+  constexpr bool ahead = !last && columns == 4;
+  Settling settling[ahead ? columns : 1];
+  if (ahead && g.sides)
+#pragma unroll
+    for (int k = 0; k < columns; k++) {
+      const int c = lane + 32 * k, x = x0 + c;
+      if (c < out && x < g.grid.width) settling[k] = Settling(g, x, y);
+    }
   float4* const row = shared + warp * R::pitch;
   float4 sum = zero;
 #pragma unroll
@@ -123,7 +132,8 @@ __global__ __launch_bounds__(32 * rows,
   if (lane == 31) row[R::at(R::width)] = e;
   __syncwarp();
   const int ny = window_count(y, r, g.grid.height);
-#pragma unroll
+  // Eight samples at once that are fetched here need more registers than a thread has.
+#pragma unroll(last || columns != 8 ? columns : 2)
   for (int k = 0; k < columns; k++) {
     const int c = lane + 32 * k, x = x0 + c;
     if (c >= out || x >= g.grid.width) continue;
@@ -137,7 +147,8 @@ __global__ __launch_bounds__(32 * rows,
       *reinterpret_cast<uint32_t*>(w.out.data + size_t(y) * w.out.pitch + 4 * x) =
           finish(w, word, ab);
     } else {
-      write(g, x, y, ab);
+      if (!ahead && g.sides) settling[0] = Settling(g, x, y);
+      write(g, x, y, ab, settling[ahead ? k : 0]);
     }
   }
 }
@@ -210,7 +221,8 @@ __global__ __launch_bounds__(1024) void streaming_means(const GuidedSums sums, c
       const int c = tid + k * threads, x = x0 + c;
       if (c >= g.tile || x >= g.grid.width) continue;
       const int n = ny * window_count(x, r, g.grid.width);
-      write(g, x, y, (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n)));
+      const float4 ab = (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
+      write(g, x, y, ab, g.sides ? Settling(g, x, y) : Settling());
     }
   }
 }

@@ -97,16 +97,7 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
   bool outside = first && around.all_outside(&subject);
   // The means begin one sample before the block's own, (a, b) a radius before those.
   const int x0 = int(blockIdx.x) * kTileX - 1, y0 = int(blockIdx.y) * kTileY - 1;
-  constexpr int rounds = (kMeansY * kMeansX + 255) / 256;
-  GuidedSide side[rounds] = {};
-  GuideAround guide[rounds];
   if (!outside) {
-#pragma unroll
-    for (int u = 0; u < rounds; u++) {
-      const int at = tid + 256 * u, r = at / kMeansX, i = x0 + at - r * kMeansX, j = y0 + r;
-      if (at < kMeansY * kMeansX && i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
-        guide[u] = GuideAround(g, i, j);
-    }
     wait_for_previous();
 #pragma unroll
     for (int u = 0; u < (kHigh * kWide + 255) / 256; u++) {
@@ -118,12 +109,6 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
                    reinterpret_cast<const uint8_t*>(sums.data + size_t(j) * g.grid.width + i));
       else
         tile[r][c] = make_float4(0, 0, 0, 0);
-    }
-#pragma unroll
-    for (int u = 0; u < rounds; u++) {
-      const int at = tid + 256 * u, r = at / kMeansX, i = x0 + at - r * kMeansX, j = y0 + r;
-      if (at < kMeansY * kMeansX && i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
-        side[u] = g.sides[size_t(j) * g.grid.width + i];
     }
     if (!first) outside = around.all_outside(&subject);
   }
@@ -142,6 +127,14 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
     wait_all_copies();
     end_after_previous();
     return;
+  }
+  constexpr int rounds = (kMeansY * kMeansX + 255) / 256;
+  Settling settling[rounds];
+#pragma unroll
+  for (int u = 0; u < rounds; u++) {
+    const int at = tid + 256 * u, r = at / kMeansX, i = x0 + at - r * kMeansX, j = y0 + r;
+    if (at < kMeansY * kMeansX && i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
+      settling[u] = Settling(g, i, j);
   }
   wait_all_copies();
   __syncthreads();
@@ -183,7 +176,7 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
       n = max(window_count(x0 + c, kRadius, g.grid.width) *
                   window_count(y0 + r, kRadius, g.grid.height),
               1);
-    means[r][c] = settled(side[u], guide[u], means[r][c] * __fdividef(g.inv_scale, float(n)));
+    means[r][c] = settling[u].of(means[r][c] * __fdividef(g.inv_scale, float(n)));
   }
   __syncthreads();
   if (x >= w.width) return;

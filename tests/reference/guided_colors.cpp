@@ -357,7 +357,7 @@ void ReferenceColors::settle(int i, int j, const std::array<Grid, 4>& guide, dou
   double taken[2];
   for (int k = 0; k < 2; k++)
     taken[k] = std::floor(bilinear(sure_[k], u, v) + 0.5) / 64 *
-               std::clamp(2 - 10 * (k ? 1 - q : q), 0.0, 1.0);
+               std::clamp(2 - 32 / 3.0 * (k ? 1 - q : q), 0.0, 1.0);
   const double kept = (1 - outside) * (1 - taken[0] - taken[1]);
   for (int k = 0; k < 3; k++) a[k] *= kept;
   *b = kept * *b + (1 - outside) * taken[1] + outside * side;

@@ -8,7 +8,8 @@
 // wait for the launch before. Blocks outside of the band need no (a, b): the first ones, which
 // start early, are done before the statistics are.
 //
-// Traffic: the frame once in and once out; 16 bytes a sample read 3 times from L2.
+// Traffic: the frame once in and once out; 16 bytes a sample read 3 times from L2, and the guide of
+// the sample and its four neighbours 1.3 times.
 #include "cuda/guided/guided_colors.cuh"
 
 namespace vf::cuda {

@@ -522,8 +522,8 @@ int cell_rows(const GuidedTask& t) {
   return cell;
 }
 
-// With refine=colors, samples that are sure of a side take it where the matte round them agrees, and
-// the mask's side is the matte far from the band. The row `q` is for this matte.
+// With refine=colors, samples that are sure of a side take it where the matte round them agrees,
+// and the mask's side is the matte far from the band. The row `q` is for the matte round them.
 void sides_row(const GuidedFrame& f, int y, float* const VF_RESTRICT mean[4],
                float* VF_RESTRICT q) {
   const int n = f.task.low_width;

@@ -167,8 +167,8 @@ class CellMeans {
   float4 t0_, t1_, t2_, u0_, u1_, u2_;
 };
 
-// Settles the means (a, b) at a sample with refine=colors. The guide is summed over the sample and its
-// four neighbours, which become the sample itself outside of the frame.
+// Settles the means (a, b) at a sample with refine=colors. The guide is summed over the sample and
+// its four neighbours, which become the sample itself outside of the frame.
 struct Settling {
   GuidedSide side = {};
   uint32_t red_blue = 0, green = 0;  // with 16 bits each
@@ -187,8 +187,8 @@ struct Settling {
     red_blue += word & 0x00ff00ff;
     green += word >> 8 & 255;
   }
-  // ab is times inv_scale, for codes less 128. The sample takes the side that it is sure of as far as
-  // the matte round it agrees, and the mask's side far from the band.
+  // ab is times inv_scale, for codes less 128. The sample takes the side that it is sure of as far
+  // as the matte round it agrees, and the mask's side far from the band.
   __device__ __forceinline__ float4 of(float4 ab) const {
     constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.f / GuidedColors::kFully;
     const auto mean = [](uint32_t sum) { return fmaf(float(sum), .2f, -128.f); };

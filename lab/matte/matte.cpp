@@ -6,8 +6,8 @@
 //         refine|small|key|layers|flicker|labelled|holdout|specks]
 //         [--radius N] [--epsilon N] [--temporal N] [--mask-error N]
 //
-// The defaults were chosen on all parts but `holdout`, which is for other material. The rule against
-// specks was chosen on both.
+// The defaults were chosen on all parts but `holdout`, which is for other material. The rule
+// against specks was chosen on both.
 //
 // Cut-outs with soft alpha are composed over frames of a clip, over the same frames out of focus,
 // and before a green screen, so that the true matte is known to the last pixel. Their masks are

@@ -54,9 +54,10 @@ inline Scores score(const Mat& got, const Mat& truth) {
   return s;
 }
 
-// Counts specks: connected parts, more than 4 pixels from the true edge, where the matte is off by more
-// than 0.1. The edge is wherever alpha is soft, and `edge` gets its length in pixels. `all` gets the
-// number where the edge is only where alpha crosses a half, so that errors within hair are specks.
+// Counts specks: connected parts, more than 4 pixels from the true edge, where the matte is off by
+// more than 0.1. The edge is wherever alpha is soft, and `edge` gets its length in pixels. `all`
+// gets the number where the edge is only where alpha crosses a half, so that errors within hair are
+// specks.
 inline int specks(const Mat& got, const Mat& truth, double* edge, int* all) {
   const Mat inside = truth > 0.5;
   Mat rim, near, labels;

@@ -101,19 +101,26 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
       constexpr float spread = float(GuidedLayers::kSpread);
       const float of_f = between(3) + spread, of_b = between(7) + spread;
       const float variance = a * a * of_f + (1 - a) * (1 - a) * of_b;
-      float seen[3], F[3], rest[3], unexplained = variance, from_subject = of_f;
+      const float more = (1 - a) / a, slack = l.slack;
+      float seen[3], F[3], B[3], rest[3], unexplained = variance, from_subject = of_f;
       for (int c = 0; c < 3; c++) {
         seen[c] = clamp01(out[c][x]);
         F[c] = between(c);
-        rest[c] = seen[c] - a * F[c] - (1 - a) * between(4 + c);
+        B[c] = between(4 + c);
+        rest[c] = seen[c] - a * F[c] - (1 - a) * B[c];
         unexplained += rest[c] * rest[c];
         from_subject += (seen[c] - F[c]) * (seen[c] - F[c]);
       }
       const float per = 1 / variance, ratio = unexplained * per * of_f / from_subject;
-      const float odds = float(GuidedLayers::kDoubt) * ratio * ratio, own = odds / (1 + odds);
+      const float odds = l.doubt * ratio * ratio, own = odds / (1 + odds);
       constexpr float slope = float(1 / GuidedLayers::kFull);
       const float gain = a * of_f * per, in = std::min(1.0f, slope * a) * (1 - own);
-      for (int c = 0; c < 3; c++) out[c][x] += in * (clamp01(F[c] + gain * rest[c]) - seen[c]);
+      for (int c = 0; c < 3; c++) {
+        const float change = more * (seen[c] - (1 - slack) * B[c]);
+        const float least = std::min(0.0f, change - more * slack), most = std::max(0.0f, change);
+        const float found = clamp01(F[c] + gain * rest[c]) - seen[c];
+        out[c][x] += in * std::min(std::max(found, least), most);
+      }
     }
   }
 }

@@ -261,7 +261,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.params = params;
     task.params.refine = refine_of(params.refine, params.mask);
     const bool colors = task.params.refine == MatteRefine::colors;
-    task.layers = make_guided_layers(params, size.width, size.height, to.colors > 0);
+    task.layers = make_guided_layers(task.params, size.width, size.height, to.colors > 0);
     if (task.layers.blurs || opaque) task.params.background_alpha = 1;
     if (params.radius == 0)
       task.params.radius = colors ? GuidedParams::kColorsRadius : GuidedParams::kGuidedRadius;

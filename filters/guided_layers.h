@@ -21,9 +21,6 @@ struct GuidedLayers {
   // Added to the variances of both layers' colours, of channels 0 to 1: what a mean over samples
   // does not show.
   static constexpr double kSpread = 0.012;
-  // How often a pixel is the subject's alone although the matte says otherwise.
-  static constexpr double kDoubt = 0.3;
-
   // Returns the weight of a sample for a layer, of whose colour it has the share a / 255.
   static constexpr uint32_t purity(uint32_t a) {
     return (2 * a * a * a + 255 * 255) / (2 * 255 * 255);
@@ -43,6 +40,10 @@ struct GuidedLayers {
   static constexpr double kFar = 3;
 
   bool estimates = false, blurs = false;
+  // How often a pixel is the subject's alone although the matte says otherwise, and how far the
+  // background may be from the colour found for it, of full scale. The matte of refine=colors is
+  // off so often that only what explains a pixel exactly changes its colour.
+  float doubt = 0.3f, slack = 1;
   int width = 0, height = 0;  // in samples
   // The blur's cell, in samples; the size in cells; and the kernel's weights by distance, of sum 1.
   // `second` has those of the second round, and is empty where there is none.

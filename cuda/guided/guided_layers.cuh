@@ -63,8 +63,9 @@ __device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerCol
 
 // Removes the background's share from the colours v of a pixel whose matte q is above 0. f and b
 // are the colours of the two layers and their variances, and all colours are less `middle`.
-__device__ __forceinline__ void estimate_colors(float full, const float* f, const float* b, float q,
-                                                float middle, float* v) {
+__device__ __forceinline__ void estimate_colors(const GuidedResult& g, const float* f,
+                                                const float* b, float q, float middle, float* v) {
+  const float full = g.full, slack = g.layers.slack;
   const auto clamped = [&](float c) { return fminf(fmaxf(c, -middle), full - middle); };
   const float more = float(GuidedLayers::kSpread) * full * full;
   const float of_f = f[3] + more, of_b = b[3] + more;
@@ -80,10 +81,17 @@ __device__ __forceinline__ void estimate_colors(float full, const float* f, cons
   const float share = __fdividef(of_f, variance), gain = q * share;
   const float ratio = share * __fdividef(unexplained, from_subject);
   const float in = __saturatef(q * float(1 / GuidedLayers::kFull)) *
-                   __fdividef(1.f, fmaf(float(GuidedLayers::kDoubt) * ratio, ratio, 1.f));
+                   __fdividef(1.f, fmaf(g.layers.doubt * ratio, ratio, 1.f));
+  // With all of the slack, the background has any colour; with none, it has that of b.
+  const float odds = __fdividef(1 - q, q);
+  const float below = odds * slack * middle, above = odds * slack * (full - middle);
 #pragma unroll
-  for (int c = 0; c < 3; c++)
-    v[c] = fmaf(in, clamped(fmaf(gain, rest[c], f[c])) - clamped(v[c]), v[c]);
+  for (int c = 0; c < 3; c++) {
+    const float seen = clamped(v[c]), change = odds * fmaf(slack - 1, b[c], seen);
+    const float found = clamped(fmaf(gain, rest[c], f[c])) - seen;
+    v[c] =
+        fmaf(in, fminf(fmaxf(found, fminf(0.f, change - above)), fmaxf(0.f, change + below)), v[c]);
+  }
 }
 
 // Does the same for pixel (x, y), with colours as values in memory.
@@ -107,7 +115,7 @@ __device__ __forceinline__ void estimate_at(const GuidedResult& g, int x, int y,
   }
   f[3] = at_pixel.subject[3] * l.unit * l.unit;
   b[3] = at_pixel.behind[3] * l.unit * l.unit;
-  estimate_colors(g.full, f, b, q, 0, v);
+  estimate_colors(g, f, b, q, 0, v);
 }
 
 __device__ __forceinline__ float4 blurred_colors(uint2 v) {

@@ -158,7 +158,7 @@ __global__ __launch_bounds__(256, kResident) void apply(const GuidedPacked w,
         if (estimates) {
           const LayerColors at =
               i < 2 ? lerp(l[0], l[1], .625f + .25f * i) : lerp(l[1], l[2], .25f * i - .375f);
-          estimate_colors(g.full, at.subject, at.behind, q[i], kLayerMiddle, v);
+          estimate_colors(g, at.subject, at.behind, q[i], kLayerMiddle, v);
         }
         to[i] = result<plain>(g, w.out.order, v, q[i], behind);
       }

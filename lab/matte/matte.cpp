@@ -455,8 +455,10 @@ void estimated(const Options& o, const std::string& set, const std::vector<Mat>&
     const double n = double(cutouts.size()), ratio = sums[1] / sums[0];
     printf("%-34s %10.3f %10.3f %10.3f %10.3f %10.3f %4d of %d\n", name, sums[0] / n, sums[1] / n,
            ratio, sums[3] / sums[2], worst, worse, pictures);
-    if (most > 0)
-      promise(worst <= 1.01, "no picture gets worse: at most %.3f of the error of keeping", worst);
+    // With the true matte, keeping has hardly any error in some unseen pictures of hard edges.
+    if (most > 0 || !exact)
+      promise(worst <= (most > 0 ? 1.01 : 1.03),
+              "no picture gets worse: at most %.3f of the error of keeping", worst);
     return ratio;
   };
   const char* const exact[] = {"true matte, sharp", "true matte, defocused", "true matte, green"};

@@ -198,10 +198,18 @@ ReferenceLayers::Color ReferenceLayers::foreground(int x, int y, const Color& v,
     unexplained += rest[c] * rest[c];
     from_subject += (seen[c] - f[c]) * (seen[c] - f[c]);
   }
-  const double odds = 0.3 * std::pow((1 + unexplained / variance) / (1 + from_subject / of_f), 2);
+  const bool off = t_.params.refine == MatteRefine::colors;
+  const double odds =
+      (off ? 1 : 0.3) * std::pow((1 + unexplained / variance) / (1 + from_subject / of_f), 2);
   Color out;
   for (int c = 0; c < 3; c++) {
-    const double found = std::clamp(f[c] + q * of_f / variance * rest[c], 0.0, 1.0);
+    double found = std::clamp(f[c] + q * of_f / variance * rest[c], 0.0, 1.0);
+    if (q > 0) {
+      // What the subject's colour is if the background's is the highest or the lowest possible one.
+      const double least = (seen[c] - (1 - q) * (off ? b[c] : 1)) / q;
+      const double most = (seen[c] - (1 - q) * (off ? b[c] : 0)) / q;
+      found = std::clamp(found, std::min(seen[c], least), std::max(seen[c], most));
+    }
     const double likely = found + odds / (1 + odds) * (seen[c] - found);
     out[c] = v[c] + std::min(1.0, 8 * q) * (likely - seen[c]);
   }

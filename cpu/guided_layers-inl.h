@@ -1,6 +1,7 @@
 // The layers of the guided matte at the frame's resolution, for its last stage on the CPU; compiled
 // once for each instruction set.
 #include <algorithm>
+#include <cfloat>
 
 #include "cpu/arena.h"
 #include "cpu/guided.h"
@@ -92,6 +93,7 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
     const float* VF_RESTRICT weight = p.pixels.weight;
     const float* low[8];
     std::copy_n(rows->low, 8, low);
+    const float doubt = l.doubt();
     float* VF_RESTRICT out[3] = {rows->colors[0], rows->colors[1], rows->colors[2]};
     for (int x = x0; x < x1; x++) {
       const size_t at = size_t(x) << shift;
@@ -101,26 +103,30 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
       constexpr float spread = float(GuidedLayers::kSpread);
       const float of_f = between(3) + spread, of_b = between(7) + spread;
       const float variance = a * a * of_f + (1 - a) * (1 - a) * of_b;
-      const float more = (1 - a) / a, slack = l.slack;
-      float seen[3], F[3], B[3], rest[3], unexplained = variance, from_subject = of_f;
+      float seen[3], rest[3], change[3], unexplained = variance, from_subject = of_f;
       for (int c = 0; c < 3; c++) {
         seen[c] = clamp01(out[c][x]);
-        F[c] = between(c);
-        B[c] = between(4 + c);
-        rest[c] = seen[c] - a * F[c] - (1 - a) * B[c];
+        change[c] = between(c) - seen[c];
+        rest[c] = (1 - a) * (seen[c] - between(4 + c)) - a * change[c];
         unexplained += rest[c] * rest[c];
-        from_subject += (seen[c] - F[c]) * (seen[c] - F[c]);
+        from_subject += change[c] * change[c];
       }
       const float per = 1 / variance, ratio = unexplained * per * of_f / from_subject;
-      const float odds = l.doubt * ratio * ratio, own = odds / (1 + odds);
       constexpr float slope = float(1 / GuidedLayers::kFull);
-      const float gain = a * of_f * per, in = std::min(1.0f, slope * a) * (1 - own);
+      const float gain = a * of_f * per, odds = (1 - a) / std::max(a, FLT_MIN);
+      float in = std::min(1.0f, slope * a) / (1 + doubt * ratio * ratio);
+      float along = 0, length = FLT_MIN;
       for (int c = 0; c < 3; c++) {
-        const float change = more * (seen[c] - (1 - slack) * B[c]);
-        const float least = std::min(0.0f, change - more * slack), most = std::max(0.0f, change);
-        const float found = clamp01(F[c] + gain * rest[c]) - seen[c];
-        out[c][x] += in * std::min(std::max(found, least), most);
+        change[c] += gain * rest[c];
+        along += change[c] * (seen[c] - between(4 + c));
+        length += change[c] * change[c];
       }
+      if (l.doubts)
+        in *= clamp01(odds * along / length);
+      else
+        for (int c = 0; c < 3; c++)
+          change[c] = std::min(std::max(change[c], odds * (seen[c] - 1)), odds * seen[c]);
+      for (int c = 0; c < 3; c++) out[c][x] += clamp01(seen[c] + in * change[c]) - seen[c];
     }
   }
 }

@@ -29,10 +29,7 @@ GuidedLayers make_guided_layers(const GuidedParams& p, int width, int height, bo
   const bool composes = p.output == MatteOutput::composite;
   l.estimates =
       colors && p.foreground == MatteForeground::estimate && p.output != MatteOutput::matte;
-  if (p.refine == MatteRefine::colors) {
-    l.doubt = 1;
-    l.slack = 0;
-  }
+  l.doubts = p.refine == MatteRefine::colors;
   l.blurs = colors && composes && p.backdrop == MatteBackground::blur;
   l.width = blocks_of(width, GuidedLayers::kStep);
   l.height = blocks_of(height, GuidedLayers::kStep);

@@ -40,10 +40,10 @@ struct GuidedLayers {
   static constexpr double kFar = 3;
 
   bool estimates = false, blurs = false;
-  // How often a pixel is the subject's alone although the matte says otherwise, and how far the
-  // background may be from the colour found for it, of full scale. The matte of refine=colors is
-  // off so often that only what explains a pixel exactly changes its colour.
-  float doubt = 0.3f, slack = 1;
+  // The matte is off more often than that of the guided filter alone: it is of refine=colors.
+  bool doubts = false;
+  // How often a pixel is the subject's alone although the matte says otherwise.
+  float doubt() const { return doubts ? 1 : 0.3f; }
   int width = 0, height = 0;  // in samples
   // The blur's cell, in samples; the size in cells; and the kernel's weights by distance, of sum 1.
   // `second` has those of the second round, and is empty where there is none.

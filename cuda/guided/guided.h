@@ -166,8 +166,9 @@ struct GuidedLayerColors {
   const uint2* blurred = nullptr;
   int width = 0, height = 0;
   int blurred_width = 0, blurred_height = 0, blurred_step = 4;  // step: pixels
-  float unit = 1;              // a code value of 8 bits in values in memory
-  float doubt = 0, slack = 0;  // as in GuidedLayers
+  float unit = 1;  // a code value of 8 bits in values in memory
+  int doubts = 0;  // as in GuidedLayers
+  float doubt = 0;
 };
 
 // This describes the colours and alpha of the result. Values are those in memory.

@@ -63,8 +63,8 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
   colors.unit = l.unit;
   if (layers.estimates) {
     colors.found = l.found;
-    colors.doubt = layers.doubt;
-    colors.slack = layers.slack;
+    colors.doubts = layers.doubts;
+    colors.doubt = layers.doubt();
     colors.width = l.width;
     colors.height = l.height;
   }

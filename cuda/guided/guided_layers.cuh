@@ -62,36 +62,44 @@ __device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerCol
 }
 
 // Removes the background's share from the colours v of a pixel whose matte q is above 0. f and b
-// are the colours of the two layers and their variances, and all colours are less `middle`.
+// are the colours of the two layers and their variances, and all colours are less `middle`. v is in
+// range.
 __device__ __forceinline__ void estimate_colors(const GuidedResult& g, const float* f,
                                                 const float* b, float q, float middle, float* v) {
-  const float full = g.full, slack = g.layers.slack;
-  const auto clamped = [&](float c) { return fminf(fmaxf(c, -middle), full - middle); };
-  const float more = float(GuidedLayers::kSpread) * full * full;
+  const float full = g.full, more = float(GuidedLayers::kSpread) * full * full;
   const float of_f = f[3] + more, of_b = b[3] + more;
   const float variance = q * q * of_f + (1 - q) * (1 - q) * of_b;
-  float rest[3], unexplained = variance, from_subject = of_f;
+  float rest[3], change[3], unexplained = variance, from_subject = of_f;
 #pragma unroll
   for (int c = 0; c < 3; c++) {
-    const float seen = clamped(v[c]), d = seen - f[c];
-    rest[c] = seen - q * f[c] - (1 - q) * b[c];
+    change[c] = f[c] - v[c];
+    rest[c] = (1 - q) * (v[c] - b[c]) - q * change[c];
     unexplained = fmaf(rest[c], rest[c], unexplained);
-    from_subject = fmaf(d, d, from_subject);
+    from_subject = fmaf(change[c], change[c], from_subject);
   }
   const float share = __fdividef(of_f, variance), gain = q * share;
   const float ratio = share * __fdividef(unexplained, from_subject);
-  const float in = __saturatef(q * float(1 / GuidedLayers::kFull)) *
-                   __fdividef(1.f, fmaf(g.layers.doubt * ratio, ratio, 1.f));
-  // With all of the slack, the background has any colour; with none, it has that of b.
-  const float odds = __fdividef(1 - q, q);
-  const float below = odds * slack * middle, above = odds * slack * (full - middle);
+  float in = __saturatef(q * float(1 / GuidedLayers::kFull)) *
+             __fdividef(1.f, fmaf(g.layers.doubt * ratio, ratio, 1.f));
 #pragma unroll
-  for (int c = 0; c < 3; c++) {
-    const float seen = clamped(v[c]), change = odds * fmaf(slack - 1, b[c], seen);
-    const float found = clamped(fmaf(gain, rest[c], f[c])) - seen;
-    v[c] =
-        fmaf(in, fminf(fmaxf(found, fminf(0.f, change - above)), fmaxf(0.f, change + below)), v[c]);
+  for (int c = 0; c < 3; c++) change[c] = fmaf(gain, rest[c], change[c]);
+  if (g.layers.doubts) {
+    float along = 0, length = 0;
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+      along = fmaf(change[c], v[c] - b[c], along);
+      length = fmaf(change[c], change[c], length);
+    }
+    in *= __saturatef(__fdividef((1 - q) * along, q * length));  // which is 0 for NaN
+  } else {
+    const float odds = __fdividef(1 - q, q);
+#pragma unroll
+    for (int c = 0; c < 3; c++)
+      change[c] = fminf(fmaxf(change[c], odds * (v[c] + middle - full)), odds * (v[c] + middle));
   }
+#pragma unroll
+  for (int c = 0; c < 3; c++)
+    v[c] = fminf(fmaxf(fmaf(in, change[c], v[c]), -middle), full - middle);
 }
 
 // Does the same for pixel (x, y), with colours as values in memory.
@@ -115,7 +123,12 @@ __device__ __forceinline__ void estimate_at(const GuidedResult& g, int x, int y,
   }
   f[3] = at_pixel.subject[3] * l.unit * l.unit;
   b[3] = at_pixel.behind[3] * l.unit * l.unit;
-  estimate_colors(g, f, b, q, 0, v);
+  float seen[3], found[3];
+#pragma unroll
+  for (int c = 0; c < 3; c++) found[c] = seen[c] = fminf(fmaxf(v[c], 0.f), g.full);
+  estimate_colors(g, f, b, q, 0, found);
+#pragma unroll
+  for (int c = 0; c < 3; c++) v[c] += found[c] - seen[c];
 }
 
 __device__ __forceinline__ float4 blurred_colors(uint2 v) {

@@ -201,17 +201,20 @@ ReferenceLayers::Color ReferenceLayers::foreground(int x, int y, const Color& v,
   const bool off = t_.params.refine == MatteRefine::colors;
   const double odds =
       (off ? 1 : 0.3) * std::pow((1 + unexplained / variance) / (1 + from_subject / of_f), 2);
+  Color change;
+  double along = 0, length = 0;
+  for (int c = 0; c < 3; c++) {
+    change[c] = f[c] + q * of_f / variance * rest[c] - seen[c];
+    along += change[c] * (seen[c] - b[c]);
+    length += change[c] * change[c];
+  }
+  double share = std::min(1.0, 8 * q) / (1 + odds);
+  if (off) share *= length > 0 && q > 0 ? std::clamp((1 - q) / q * along / length, 0.0, 1.0) : 0;
   Color out;
   for (int c = 0; c < 3; c++) {
-    double found = std::clamp(f[c] + q * of_f / variance * rest[c], 0.0, 1.0);
-    if (q > 0) {
-      // What the subject's colour is if the background's is the highest or the lowest possible one.
-      const double least = (seen[c] - (1 - q) * (off ? b[c] : 1)) / q;
-      const double most = (seen[c] - (1 - q) * (off ? b[c] : 0)) / q;
-      found = std::clamp(found, std::min(seen[c], least), std::max(seen[c], most));
-    }
-    const double likely = found + odds / (1 + odds) * (seen[c] - found);
-    out[c] = v[c] + std::min(1.0, 8 * q) * (likely - seen[c]);
+    if (!off && q > 0)
+      change[c] = std::clamp(change[c], (1 - q) / q * (seen[c] - 1), (1 - q) / q * seen[c]);
+    out[c] = v[c] + std::clamp(seen[c] + share * change[c], 0.0, 1.0) - seen[c];
   }
   return out;
 }

@@ -119,8 +119,8 @@ void GuidedMatteSettings::install(GObjectClass* klass,
           {"output", "Output", &S::output, output_type, "What to output", output_options},
           {"foreground", "Foreground", &S::foreground, foreground_type,
            "Colours of the subject, unless output=matte. estimate helps if the matte is right at "
-           "the edge: chroma key, fine mask, background out of focus. With a coarse mask in front "
-           "of a sharp background, keep is often better"},
+           "the edge: chroma key, fine mask, background out of focus. With a coarse mask it "
+           "changes little"},
           {"background", "Background", &S::backdrop, background_type,
            "Background for output=composite"},
           {"background-sigma", "Background sigma", &S::background_sigma, S::kBackgroundSigma,

@@ -103,11 +103,12 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
       constexpr float spread = float(GuidedLayers::kSpread);
       const float of_f = between(3) + spread, of_b = between(7) + spread;
       const float variance = a * a * of_f + (1 - a) * (1 - a) * of_b;
-      float seen[3], rest[3], change[3], unexplained = variance, from_subject = of_f;
+      float seen[3], above[3], rest[3], change[3], unexplained = variance, from_subject = of_f;
       for (int c = 0; c < 3; c++) {
         seen[c] = clamp01(out[c][x]);
         change[c] = between(c) - seen[c];
-        rest[c] = (1 - a) * (seen[c] - between(4 + c)) - a * change[c];
+        above[c] = seen[c] - between(4 + c);
+        rest[c] = (1 - a) * above[c] - a * change[c];
         unexplained += rest[c] * rest[c];
         from_subject += change[c] * change[c];
       }
@@ -118,7 +119,7 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
       float along = 0, length = FLT_MIN;
       for (int c = 0; c < 3; c++) {
         change[c] += gain * rest[c];
-        along += change[c] * (seen[c] - between(4 + c));
+        along += change[c] * above[c];
         length += change[c] * change[c];
       }
       if (l.doubts)

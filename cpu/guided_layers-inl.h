@@ -114,19 +114,21 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
       }
       const float per = 1 / variance, ratio = unexplained * per * of_f / from_subject;
       constexpr float slope = float(1 / GuidedLayers::kFull);
-      const float gain = a * of_f * per, odds = (1 - a) / std::max(a, FLT_MIN);
+      const float gain = a * of_f * per;
       float in = std::min(1.0f, slope * a) / (1 + doubt * ratio * ratio);
-      float along = 0, length = FLT_MIN;
+      float along = 0, length = 0;
       for (int c = 0; c < 3; c++) {
         change[c] += gain * rest[c];
         along += change[c] * above[c];
         length += change[c] * change[c];
       }
-      if (l.doubts)
-        in *= clamp01(odds * along / length);
-      else
+      if (l.doubts) {
+        in *= clamp01((1 - a) * along / std::max(a * length, FLT_MIN));
+      } else {
+        const float odds = (1 - a) / std::max(a, FLT_MIN);
         for (int c = 0; c < 3; c++)
           change[c] = std::min(std::max(change[c], odds * (seen[c] - 1)), odds * seen[c]);
+      }
       for (int c = 0; c < 3; c++) out[c][x] += clamp01(seen[c] + in * change[c]) - seen[c];
     }
   }

@@ -19,6 +19,9 @@ constexpr double kSpeedDeviation = 1.2e-9;
 // A box that is moved back grows so that, with region-expand, it covers so many standard deviations
 // of its place. It grows by at most so many times region-expand. lab/regions.md has the trials.
 constexpr double kCoveredDeviations = 4, kMostMarginPerExpand = 0.8;
+// A box whose side is no further from the frame's edge than this share of its size, per
+// region-expand, may be of an object that goes on outside.
+constexpr double kAtEdgePerExpand = 0.5;
 // So many places of an object on its way are compared with a box.
 constexpr int kStepsOnWay = 4;
 // Boxes of one object in frames that follow each other overlap by at least this share.
@@ -71,6 +74,14 @@ class Line {
  private:
   double n_ = 0, t1_ = 0, t2_ = 0, x_ = 0, y_ = 0, tx_ = 0, ty_ = 0;
 };
+
+// Returns which place in a box moves as its object does, as a share of the box's size: its centre,
+// or, at one edge of the frame, its other side. The box of an object that comes in begins at the
+// edge and grows, so its centre has half of the object's speed.
+double place_that_moves(double at, double size, int end, double near) {
+  const bool at_start = at <= near * size, at_end = at + size >= end - near * size;
+  return at_start == at_end ? 0.5 : at_start ? 1 : 0;
+}
 
 double centre_x(const RegionBox& b) {
   return b.x + b.width / 2;
@@ -308,17 +319,23 @@ void RegionTracker::add(const Sighting& s) {
 // Returns how far an object had to go at `time` until it was first found, from the line that fits
 // best to where it is found in the frames that wait. `doubt` becomes the standard deviation of that
 // way in sizes of the object. It is large where few results say how fast the object is.
-RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time, double grow,
-                                              double* doubt) const {
+RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time,
+                                              const Settings& settings, double* doubt) const {
   const int64_t start = next.first->time;
+  const RegionBox& box = next.first->detection.box;
+  const double near = kAtEdgePerExpand * settings.grow;
+  const double px = place_that_moves(box.x, box.width, settings.width, near);
+  const double py = place_that_moves(box.y, box.height, settings.height, near);
   Line line;
   for (const Frame& f : frames_)
     for (const Sighting& s : f.found)
-      if (s.track == next.first->track)
-        line.add(double(s.time - start), centre_x(s.detection.box), centre_y(s.detection.box));
+      if (s.track == next.first->track) {
+        const RegionBox& b = s.detection.box;
+        line.add(double(s.time - start), b.x + px * b.width, b.y + py * b.height);
+      }
   Offset speed;
   const double back = double(start - time);
-  *doubt = back * line.speed(kPlaceDeviationPerExpand * grow, &speed.x, &speed.y);
+  *doubt = back * line.speed(kPlaceDeviationPerExpand * settings.grow, &speed.x, &speed.y);
   return {-speed.x * back, -speed.y * back};
 }
 
@@ -326,7 +343,7 @@ RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time, do
 void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   const Detection& d = next.first->detection;
   double doubt = 0;
-  const Offset way = way_back(next, left_, settings.grow, &doubt);
+  const Offset way = way_back(next, left_, settings, &doubt);
   const auto inside = [](double centre, double by, int end) {
     return std::clamp(centre + by, 0.0, double(end)) - centre;
   };

@@ -182,7 +182,7 @@ class RegionTracker {
   void find_next();
   const Next* next_of(uint64_t track) const;
   void add(const Sighting& s);
-  Offset way_back(const Next& next, int64_t time, double grow, double* doubt) const;
+  Offset way_back(const Next& next, int64_t time, const Settings& settings, double* doubt) const;
   void add_moved_back(const Next& next, const Settings& settings);
   void add_held(const Held& h, const Settings& settings);
   static Offset limited(const RegionBox& box, Offset offset, const Settings& settings);

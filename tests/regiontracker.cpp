@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <random>
 #include <string>
 
 #include "filters/region_mask.h"
@@ -180,6 +181,62 @@ void run_ahead(const char* name, RegionTracker::Settings settings,
   result(name, failure);
 }
 
+// Objects go in and out of a frame of 400 x 100 pixels, are missed, and move in doubt. No box
+// leaves the frame: its centre stays inside, and all of one that follows.
+void stays_in_frame() {
+  constexpr int64_t kFrame = 40000000;
+  constexpr int kFrames = 40, kSize = 20;
+  std::mt19937 random(1);
+  const auto any = [&](double least, double most) {
+    return std::uniform_real_distribution<double>(least, most)(random);
+  };
+  std::string failure;
+  size_t checked = 0, followed = 0;
+  for (int run = 0; run < 400; run++) {
+    const int64_t ahead = run % 2 ? 8 * kFrame : 0;
+    const RegionTracker::Settings s = {
+        10 * kFrame, OnMissing::pass, ahead, run % 3 > 0, 0.3, 400, 100, true};
+    RegionTracker tracker;
+    KnownMotion motion;
+    bool known = false;
+    double x = any(-100, 400);
+    const double speed = any(-15, 15), y = any(0, 80);
+    for (int i = 0; i < kFrames; i++) {
+      const double left = std::max(x, 0.0), right = std::min(x + kSize, 400.0);
+      Result found;
+      if (right > left && any(0, 1) < 0.5)
+        found = {{run % 5 ? Detection::kNoId : 3, make_box(left, y, right - left, kSize), {}}};
+      x += speed;
+      tracker.arrive(kFrame, &found, s);
+      if (i * kFrame < ahead) continue;
+      tracker.leave(s);
+      for (const RegionBox& b : tracker.boxes()) {
+        const double at = b.x + b.width / 2;
+        checked++;
+        if (at < -1e-9 || at > 400 + 1e-9)
+          failure = "in run " + std::to_string(run) + ", a box at " + std::to_string(at);
+      }
+      if (!tracker.can_follow()) {
+        known = false;
+        continue;
+      }
+      tracker.follow(known ? &motion : nullptr, s);
+      motion.before = motion.now;
+      motion.now = tracker.time();
+      motion.by = any(0, 1) < 0.2 ? NAN : any(-20, 20);
+      known = motion.before == motion.now - kFrame;
+      for (const RegionBox& b : tracker.followed()) {
+        followed++;
+        if (b.x < -1e-9 || b.x + b.width > 400 + 1e-9)
+          failure =
+              "in run " + std::to_string(run) + ", one that follows at " + std::to_string(b.x);
+      }
+    }
+  }
+  if (checked < 1000 || followed < 1000) failure = "too few boxes";
+  result("no box leaves the frame", failure);
+}
+
 // Rows of a mask: what its rectangles cover, and how many there are.
 void covers(const char* name, const std::vector<std::string>& rows, size_t most, size_t want,
             bool exact) {
@@ -291,6 +348,19 @@ int main() {
   run_ahead(
       "at the right edge", ahead,
       {{0, true, {}, "390"}, {50, true, {at(370, 3)}, "370"}, {50, true, {at(340, 3)}, "340"}});
+  {
+    // Detections end at the frame's edge. Their other side says how fast the object is.
+    const auto seen = [](double x, double width) {
+      return Result{{3, make_box(x, 10, width, 20), {}}};
+    };
+    run_ahead("comes in from the left", ahead,
+              {{0, true, {}, "-7"}, {50, true, seen(0, 18), "0"}, {50, true, seen(0, 25), "0"}});
+    run_ahead(
+        "comes in from the right", ahead,
+        {{0, true, {}, "389"}, {50, true, seen(382, 18), "382"}, {50, true, seen(375, 25), "375"}});
+    run_ahead("comes in, and its centre stays at the edge", ahead,
+              {{0, true, {}, "-9"}, {50, true, seen(0, 18), "0"}, {50, true, seen(0, 30), "0"}});
+  }
   run_ahead("interpolated", ahead,
             {{0, true, {at(5, 3)}, "5"}, {50, true, {}, "20"}, {50, true, {at(35, 3)}, "35"}});
   run_ahead("interpolated without results", ahead,
@@ -336,7 +406,7 @@ int main() {
       result(name, got == want ? "" : got + ", not " + want);
     };
     back("moved back in doubt, it grows up to a limit", 10, "2: 36x36");
-    back("moved back out of the frame, it stays at the edge", 30, "-10: 20x36");
+    back("moved back out of the frame, its centre stays at the edge", 30, "-10: 20x36");
   }
   run_ahead("another id in the same place is not moved back", ahead,
             {{0, true, {at(5, 3)}, "5"},
@@ -359,6 +429,7 @@ int main() {
                {50, true, {}, "5 7 19 21"},
                {50, true, {at(9), at(17)}, "9 17"}});
   }
+  stays_in_frame();
   ahead.interpolate = false;
   run_ahead("not interpolated", ahead,
             {{0, true, {at(5, 3)}, "5"}, {50, true, {}, "5 35"}, {50, true, {at(35, 3)}, "35"}});

@@ -388,7 +388,9 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
     boxes_.push_back(between(followed ? moved(from.box, h.moved) : from.box,
                              next->first->detection.box,
                              double(left_ - start) / double(end - start)));
-    if (next->first->doubtful) boxes_.push_back(from.box);
+    // It may be another object. Then the one that was lost is not held for longer than others.
+    if (next->first->doubtful && h.age <= std::max(settings.hold, settings.look_ahead))
+      boxes_.push_back(from.box);
   } else if (h.age <= settings.hold || settings.on_missing == OnMissing::hold) {
     if (settings.follow) following_.push_back({h.last.track, boxes_.size()});
     add(h.last);

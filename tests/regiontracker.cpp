@@ -421,6 +421,12 @@ int main() {
             {{0, true, {at(5), at(21)}, "5 21"},
              {50, true, {}, "5 7 19 21"},
              {50, true, {at(9), at(17)}, "9 17"}});
+  run_ahead("but not for longer than they are held", ahead,
+            {{0, true, {at(5), at(21)}, "5 21"},
+             {50, true, {}, "5 21"},
+             {50, true, {}, "5 7 19 21"},
+             {50, true, {}, "8 18"},
+             {50, true, {at(9), at(17)}, "9 17"}});
   {
     RegionTracker::Settings longer = ahead;
     longer.hold = 0;

@@ -173,8 +173,10 @@ class CpuDenoise final : public DenoisePlan {
         f_.motion[c][i] = motion_factor(n, f_.settings, c, i);
         f_.weight[c][i] = weight_factor(n, f_.settings, c, i);
       }
-    for (int i = 0; i < kLevels; i++)
+    for (int i = 0; i < kLevels; i++) {
       f_.expected[i] = expected_factor(f_.model.noise[0], f_.settings, i);
+      f_.mismatch[i] = mismatch_factor(f_.model.noise[0], f_.settings, i);
+    }
   }
 
   // Adds up the threads' histograms in the first one.

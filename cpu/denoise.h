@@ -27,6 +27,7 @@ struct DenoiseFrame {
   // Factors of the motion test and of the spatial filter's weights, by level of luma.
   float motion[3][denoise::kLevels] = {}, weight[3][denoise::kLevels] = {};
   float expected[denoise::kLevels] = {};    // noise, in the search for motion
+  float mismatch[denoise::kLevels] = {};    // factors of mismatch_of
   const MotionVector* field = nullptr;      // where each patch was in the previous state
   denoise::PatchMotion* motions = nullptr;  // one per patch
   bool* changes = nullptr;                  // one per row of patches: true if a patch changes

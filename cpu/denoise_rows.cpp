@@ -65,9 +65,21 @@ void chroma_tests(const float* VF_RESTRICT square_u, const float* VF_RESTRICT fa
     out[i] = motion_of_chroma(square_u[i], factor_u[i], square_v[i], factor_v[i]);
 }
 
+// Makes a row of mismatches of blocks from their factors, which are 0 where nothing moves.
+void mismatches(const uint16_t* VF_RESTRICT t, int pitch, int n, const float* VF_RESTRICT factor,
+                float* VF_RESTRICT out) {
+  const uint16_t* VF_RESTRICT below = t + pitch;
+  for (int i = 0; i < n; i++) {
+    const uint32_t a = half_difference(uint32_t(std::abs(t[2 * i] - below[2 * i + 1])));
+    const uint32_t b = half_difference(uint32_t(std::abs(t[2 * i + 1] - below[2 * i])));
+    out[i] = mismatch_of(a * a + b * b, factor[i]);
+  }
+}
+
 // Makes a row of gains from three rows of tests, which begin one block before it.
 void gains_of(float* const luma[3], float* const chroma[3], const uint16_t* VF_RESTRICT p,
-              const int32_t* VF_RESTRICT restless, float least_gain, int n,
+              const float* VF_RESTRICT mismatch, const int32_t* VF_RESTRICT restless,
+              float least_gain, int n,
               uint32_t* VF_RESTRICT out) {
   const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
   const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1], *VF_RESTRICT c2 = chroma[2];
@@ -77,7 +89,7 @@ void gains_of(float* const luma[3], float* const chroma[3], const uint16_t* VF_R
       sa += (a0[i + k] + a1[i + k]) + a2[i + k];
       sb += (c0[i + k] + c1[i + k]) + c2[i + k];
     }
-    out[i] = uint32_t(gain_of(sa, sb, p_of(p[i]), restless[i] != 0, least_gain));
+    out[i] = uint32_t(gain_of(sa, sb, p_of(p[i]), mismatch[i], restless[i] != 0, least_gain));
   }
 }
 
@@ -294,6 +306,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   auto* gain = arena.take<uint32_t>(n);
   auto* lumas = arena.take<int32_t>(n);
   auto* restless = arena.take<int32_t>(n);
+  auto* mismatch = arena.take<float>(n);
   float* factors[2];
   for (float*& p : factors) p = arena.take<float>(n);
   Statistics statistics(f, &arena);
@@ -348,9 +361,15 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     const uint16_t* VF_RESTRICT old = old_state.p + size_t(done) * n;
     uint16_t* VF_RESTRICT p_out = f.current.p + size_t(done) * n;
     const PatchMotion* patches = f.motions + size_t(done / kPatch) * f.patches_x;
-    for (int k = 0; k < f.patches_x; k++)
-      std::fill_n(restless + k * kPatch, std::min(kPatch, n - k * kPatch), patches[k].restless);
-    gains_of(luma, chroma, old, restless, f.settings.least_gain, n, gain);
+    look_up(f.mismatch, old, n, factors[0]);
+    for (int k = 0; k < f.patches_x; k++) {
+      const int first = k * kPatch, blocks = std::min(kPatch, n - first);
+      std::fill_n(restless + first, blocks, patches[k].restless);
+      if (!moves(patches[k])) std::fill_n(factors[0] + first, blocks, 0.0f);
+    }
+    mismatches(old_state.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, factors[0],
+               mismatch);
+    gains_of(luma, chroma, old, mismatch, restless, f.settings.least_gain, n, gain);
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
       const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];

@@ -38,6 +38,9 @@ constexpr float kSlope = 2;
 // In restless tiles the threshold is lower and the slope steeper, because a small excess over the
 // noise is motion that the vector does not describe.
 constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
+// Where a patch moves, small errors of its vector and of the interpolation leave errors in T that
+// grow with the contrast. Their variance is this share of the block's squared contrast.
+constexpr float kMovedContrast = 1.0f / 256;
 
 constexpr int kBins = 8;  // of luma, in the noise model
 constexpr int kCell = 8;  // samples, either way
@@ -62,7 +65,7 @@ constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ mo
 // The quantile over the median of the votes is 1.2 for white noise, up to 2 for a camera's, and
 // more behind a codec.
 constexpr Fraction kMedian = {1, 2};
-constexpr float kEven = 2, kUnevenFactor = 1.2f, kLeastMedian = 1.0f / 32;
+constexpr float kEven = 2, kUnevenFactor = 2, kLeastMedian = 1.0f / 32;
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
 constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
@@ -165,6 +168,7 @@ struct Noise {
   float variance[kBins];
   float most;              // upper limit of the variances
   float kappa;             // variance of the mean of a block over that of a sample
+  float codec;             // codec_factor of the variances
   int32_t limit[kBins];    // the highest bin of texture that may vote
   int32_t flat;            // 1 if cells without noise count too
   int32_t repeats;         // consecutive frames that repeat the one before, limited
@@ -236,6 +240,12 @@ VF_BOTH float weight_factor(const Noise& n, const Settings& s, int c, int level)
   return effective_variance(n, s, c, level) * s.weight_scale;
 }
 
+// Returns the factor of mismatch_of at a level of luma.
+VF_BOTH float mismatch_factor(const Noise& n, const Settings& s, int level) {
+  constexpr float scale = kMovedContrast * 4 / 65536;  // squares of halves of 1/256 code
+  return divide_power(scale, effective_variance(n, s, 0, level));
+}
+
 VF_BOTH int variance_bin(float v) {
   int b = int(bits_of_float(v) >> 20) - kVarianceBase;
   if (b > kCoarseBin) b = (b + kCoarseBin) >> 1;
@@ -299,8 +309,8 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
   if (cells >= kLeastFrame && votes > 0) {
     float next[kBins];
     const float correlation = n->kappa - 1.0f / float(samples);
-    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation) *
-                       codec_factor(v.frame_variance, v.frame_median);
+    const float codec = codec_factor(v.frame_variance, v.frame_median);
+    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation) * codec;
     const float whole = v.frame_variance * bias;
     // Each bin gets the nearest bin with a target at or below it and at or above it, or -1.
     int low[kBins], high[kBins];
@@ -325,6 +335,7 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
     }
     for (int i = 3; i < kBins; i++) next[i] = least(next[i], kMostOverDarker * next[i - 1]);
     const float rate = n->frames ? kRate : 1.0f;
+    n->codec = n->codec + (codec - n->codec) * rate;
     for (int i = 0; i < kBins; i++)
       n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, least_variance);
     n->frames = 1;
@@ -351,6 +362,7 @@ VF_BOTH void learn_first(const Votes& v, int samples, float variance, float leas
     n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
   }
   n->kappa = 1.0f / float(samples);
+  n->codec = 1;
   n->flat = n->repeats = n->frames = n->ratios = 0;
 }
 
@@ -451,14 +463,21 @@ VF_BOTH float motion_of_luma(float square, float factor) {
 VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, float factor_v) {
   return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
-// Returns the gain in 1 / kOne from the sums of nine tests. `restless` describes the block's tile.
-VF_BOTH int gain_of(float luma, float chroma, int p, bool restless, float least_gain) {
+// Returns the variance that errors of motion add to T of a block, over the noise's in one frame.
+// `squares` is the sum of the squared half_differences of the block's two diagonals of luma.
+VF_BOTH float mismatch_of(uint32_t squares, float factor) {
+  return float(int32_t(squares)) * factor;
+}
+// Returns the gain in 1 / kOne from the sums of nine tests. `restless` describes the block's patch.
+// `mismatch` is 0 where the patch does not move.
+VF_BOTH int gain_of(float luma, float chroma, int p, float mismatch, bool restless,
+                    float least_gain) {
   const float f = float(p) * (1.0f / kOne);
   const float th =
       (restless ? kThreshold - kThresholdRestless : kThreshold) + kThresholdOld * (1.0f - f);
   const float over =
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
-  const float s = f + ((restless ? kSlopeRestless : kSlope) * (1.0f + f)) * most(over, 0.0f);
+  const float s = (f + mismatch) + ((restless ? kSlopeRestless : kSlope) * (1.0f + f)) * most(over, 0.0f);
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }

@@ -28,7 +28,7 @@ constexpr int kAlike = kMotionUnits, kNear = 2 * kMotionUnits;
 constexpr Fraction kRestless = {5, 2}, kRestlessMoved = {6, 1};
 constexpr Fraction kClearly = {3, 5};  // of the excess over noise, which a change of light explains
 constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture
-constexpr int kMovedP = 64;            // added to p for the error of interpolation
+constexpr int kMovedP = 20;            // added to p for the error of interpolation
 constexpr int kMismatchP = 205;        // added to p per excess of the residual over the noise
 constexpr int kMostMismatchP = kOne / 2;
 constexpr int kEighths = 8;  // places per sample at which the state is interpolated
@@ -55,9 +55,11 @@ VF_BOTH int eighth_code(int sum) {
 }
 
 // expected_square returns the d^2 that noise alone makes, in 1/16 of its unit. It takes the
-// expected_factor of the block's level of luma.
+// expected_factor of the block's level of luma. Behind a codec it takes less of the noise's
+// variance: the vectors would be used too seldom, because in most patches the codec leaves less.
 VF_BOTH float expected_factor(const Noise& n, const Settings& s, int level) {
-  return 0.5f * (n.kappa * effective_variance(n, s, 0, level));
+  return divide(n.kappa * effective_variance(n, s, 0, level),
+                1.0f + (s.fixed_variance[0] < 0 ? n.codec : 1.0f));
 }
 VF_BOTH int expected_square(float factor, int p) {
   return round_to_int(least(factor * float(kOne + p), kMostSquare));

@@ -378,6 +378,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
     reinterpret_cast<float*>(&factors[level])[c] =
         motion_factor(d.model->noise[c], d.settings, c, level);
+    if (c == 0) factors[level].w = mismatch_factor(d.model->noise[0], d.settings, level);
   } else if (threadIdx.x >= kThreads - kEighths) {
     const int eighths = int(threadIdx.x) - (kThreads - kEighths);
     taps[eighths] = packed(taps_of(eighths));
@@ -503,6 +504,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     *left = make_float2(a.x + middle.x, a.y + middle.y);
     *right = make_float2(middle.x + b.z, middle.y + b.w);
   };
+  const bool moves = (piece.more_p & ~kDenoiseRestless) != 0;
   float2 s[3][2];
   row_sums(kRows * warp, &s[0][0], &s[0][1]);
   row_sums(kRows * warp + 1, &s[1][0], &s[1][1]);
@@ -510,10 +512,17 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   for (int r = 0; r < kRows; r++) {
     row_sums(kRows * warp + r + 2, &s[(r + 2) % 3][0], &s[(r + 2) % 3][1]);
 #pragma unroll
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+      const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
+      int sum = 0;
+      uint32_t squares = 0;
+      add_pair(t[r].luma[0][k], __byte_perm(t[r].luma[1][k], 0, 0x1032), sum, squares);
+      const float mismatch =
+          moves ? mismatch_of(squares, factors[luma_level(block)].w) : 0;
       gain[r][k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                           p_of(k ? p[r] >> 16 : p[r]), (piece.more_p & kDenoiseRestless) != 0,
+                           p_of(block), mismatch, (piece.more_p & kDenoiseRestless) != 0,
                            d.settings.least_gain);
+    }
   }
 }
 

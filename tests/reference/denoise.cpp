@@ -92,7 +92,7 @@ Histogram ratios() {
 }
 
 struct Noise {
-  double v[8] = {}, most = 0, kappa = 1;
+  double v[8] = {}, most = 0, kappa = 1, codec = 1;
   int limit[8] = {};
   bool flat = false, learnt = false, learnt_kappa = false;
 };
@@ -316,7 +316,9 @@ class ReferenceDenoise final : public DenoisePlan {
       for (int bx = 4 * i; bx < std::min(4 * i + 4, t_.blocks_x); bx++) {
         const double d = mean(x, bx, by) - mean(state_[0], bx, by);
         s.dd += d * d, s.d += d;
-        const double v = noise.kappa * variance(noise, 0, level(bx, by)) * (1 + p_of(bx, by));
+        const double less = t_.params.noise < 0 ? 2 / (1 + noise.codec) : 1;
+        const double v =
+            noise.kappa * less * variance(noise, 0, level(bx, by)) * (1 + p_of(bx, by));
         s.expected += nearest(std::min(1024 * v, 4194304.0));
         s.blocks++;
       }
@@ -341,7 +343,7 @@ class ReferenceDenoise final : public DenoisePlan {
                    10 * won > 3 * (zero - noise * patches);
     change.restless = change.moves ? own.residual > 6 * noise : 2 * own.residual_zero > 5 * noise;
     const double excess = std::floor(205 * std::max(own.residual - noise, 0.0) / noise);
-    if (change.moves) change.more_p = 64 + std::min(excess, 1024.0);
+    if (change.moves) change.more_p = 20 + std::min(excess, 1024.0);
     return change;
   }
 
@@ -413,11 +415,12 @@ class ReferenceDenoise final : public DenoisePlan {
       }
     std::vector<Plane> state = state_;
     Plane p = p_, level = level_of_;
-    restless_ = Plane(t_.blocks_x, t_.blocks_y);
+    restless_ = moves_ = Plane(t_.blocks_x, t_.blocks_y);
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
         const Change& change = changes[size_t(by / 4) * patches_x_ + bx / 4];
         restless_.at(bx, by) = change.restless;
+        moves_.at(bx, by) = change.moves;
         if (change.moves) {
           const Vector v = vector_of(bx, by);
           const int dx = int(std::floor(v.x / 16 + 0.5)), dy = int(std::floor(v.y / 16 + 0.5));
@@ -437,6 +440,18 @@ class ReferenceDenoise final : public DenoisePlan {
     state_ = state;
     p_ = p;
     level_of_ = level;
+  }
+
+  // Returns the squared contrast of a block: squared differences along its diagonals, which are
+  // made even.
+  double contrast(int bx, int by) const {
+    double sum = 0;
+    for (int i = 0; i < 2; i++) {
+      const double d = state_[0].at(2 * bx + i, 2 * by) - state_[0].at(2 * bx + 1 - i, 2 * by + 1);
+      const double half = std::floor(std::abs(d) / 2);
+      sum += 4 * half * half / 65536;
+    }
+    return sum;
   }
 
   // Pass 1.
@@ -462,7 +477,9 @@ class ReferenceDenoise final : public DenoisePlan {
         const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - (restless ? 0.9 : 0);
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
         const double slope = restless ? 2.8 : 2;
-        const double s = before + slope * (1 + before) * std::max(0.0, over);
+        const double mismatch =
+            moves_.at(bx, by) * contrast(bx, by) / 256 / variance(used[0], 0, level(bx, by));
+        const double s = before + mismatch + slope * (1 + before) * std::max(0.0, over);
         const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
         p.at(bx, by) = k;
         for (int c = 0; c < colors(); c++)
@@ -629,8 +646,9 @@ class ReferenceDenoise final : public DenoisePlan {
   void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
              const Histogram& all, int samples, Noise* n) const {
     const double uneven = all.quantile(4, 5) / std::max(all.quantile(1, 2), 1.0 / 32);
-    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples)) *
-                        (1 + 1.2 * std::clamp(uneven - 2, 0.0, 1.0));
+    const double codec = 1 + 2 * std::clamp(uneven - 2, 0.0, 1.0);
+    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples)) * codec;
+    n->codec += (codec - n->codec) * (n->learnt ? 0.25 : 1);
     const double whole = all.quantile(4, 5) * bias;
     double next[8];
     std::vector<int> have;
@@ -769,7 +787,7 @@ class ReferenceDenoise final : public DenoisePlan {
 
   DenoiseTask t_;
   std::vector<Plane> state_;
-  Plane p_, level_of_, restless_;
+  Plane p_, level_of_, restless_, moves_;
   std::unique_ptr<MotionPlan> motion_;
   std::vector<MotionVector> field_;
   int patches_x_ = 0, patches_y_ = 0;

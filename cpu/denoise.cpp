@@ -204,7 +204,7 @@ class CpuDenoise final : public DenoisePlan {
         const float v = quantile(h[enough], kFirstQuantile);
         learn_first(votes, samples, v, f_.settings.least_variance, &noise);
       } else {
-        learn(votes, samples, f_.settings.least_variance, &noise);
+        learn(votes, c, samples, f_.settings.least_variance, &noise);
       }
       if (c != 0) continue;
       level_ = f_.model.level = level_of(votes, noise, first ? noise.variance[0] : f_.model.level);

@@ -70,17 +70,16 @@ void mismatches(const uint16_t* VF_RESTRICT t, int pitch, int n, const float* VF
                 float* VF_RESTRICT out) {
   const uint16_t* VF_RESTRICT below = t + pitch;
   for (int i = 0; i < n; i++) {
-    const uint32_t a = half_difference(uint32_t(std::abs(t[2 * i] - below[2 * i + 1])));
-    const uint32_t b = half_difference(uint32_t(std::abs(t[2 * i + 1] - below[2 * i])));
-    out[i] = mismatch_of(a * a + b * b, factor[i]);
+    const int a = (t[2 * i] >> 8) - (below[2 * i + 1] >> 8);
+    const int b = (t[2 * i + 1] >> 8) - (below[2 * i] >> 8);
+    out[i] = mismatch_of(float(2 * (a * a + b * b)), factor[i]);
   }
 }
 
 // Makes a row of gains from three rows of tests, which begin one block before it.
 void gains_of(float* const luma[3], float* const chroma[3], const uint16_t* VF_RESTRICT p,
               const float* VF_RESTRICT mismatch, const int32_t* VF_RESTRICT restless,
-              float least_gain, int n,
-              uint32_t* VF_RESTRICT out) {
+              float least_gain, int n, uint32_t* VF_RESTRICT out) {
   const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
   const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1], *VF_RESTRICT c2 = chroma[2];
   for (int i = 0; i < n; i++) {
@@ -491,6 +490,7 @@ class Spatial {
         width_(f.width[c]),
         height_(f.height[c]),
         groups_((width_ + 1) / 2),
+        along_(c ? 0 : along_of(f.model.noise[0], f.settings)),
         offset_(offset) {
     for (Half& h : half_) {
       h.pairs = {arena->take<uint32_t>(groups_ + 3), arena->take<uint32_t>(groups_ + 3)};
@@ -505,6 +505,7 @@ class Spatial {
     for (Lines& l : lines_)
       l = {arena->take<uint32_t>(2 * groups_), arena->take<uint32_t>(2 * groups_)};
     values_ = arena->take<uint32_t>(width_);
+    smoothed_ = arena->take<uint16_t>(width_);
   }
 
   // Returns the values of row y in the unit of value_of.
@@ -515,7 +516,7 @@ class Spatial {
     const Lines &near = y & 1 ? first : second, &far = y & 1 ? second : first;
     const uint32_t *VF_RESTRICT a0 = near.a, *VF_RESTRICT c0 = near.c;
     const uint32_t *VF_RESTRICT a1 = far.a, *VF_RESTRICT c1 = far.c;
-    const uint16_t* VF_RESTRICT t = f_.shown->color[c_] + size_t(y) * width_;
+    const uint16_t* VF_RESTRICT t = along_ ? smoothed_row(y) : row_at(y);
     uint32_t* VF_RESTRICT out = values_;
     for (int x = 0; x < width_; x++)
       out[x] = value_of<kBytes>(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
@@ -524,6 +525,27 @@ class Spatial {
 
  private:
   static constexpr int kPadding = 4, kNone = -100;
+
+  const uint16_t* row_at(int y) const {
+    return f_.shown->color[c_] + size_t(std::clamp(y, 0, height_ - 1)) * width_;
+  }
+
+  // Returns row y of T, smoothed along edges.
+  const uint16_t* smoothed_row(int y) const {
+    const uint16_t *VF_RESTRICT above = row_at(y - 1), *VF_RESTRICT row = row_at(y);
+    const uint16_t* VF_RESTRICT below = row_at(y + 1);
+    uint16_t* VF_RESTRICT out = smoothed_;
+    const int strength = along_;
+    const auto smooth = [=](int left, int x, int right) HWY_ATTR {
+      const int a[] = {above[left], above[x], above[right]}, b[] = {row[left], row[x], row[right]};
+      const int c[] = {below[left], below[x], below[right]};
+      out[x] = uint16_t(smoothed(a, b, c, strength));
+    };
+    smooth(0, 0, std::min(1, width_ - 1));
+    for (int x = 1; x < width_ - 1; x++) smooth(x - 1, x, x + 1);
+    if (width_ > 1) smooth(width_ - 2, width_ - 1, width_ - 1);
+    return out;
+  }
 
   // Holds sums over two rows.
   struct Half {
@@ -604,11 +626,12 @@ class Spatial {
   }
 
   const DenoiseFrame& f_;
-  const int c_, width_, height_, groups_;
+  const int c_, width_, height_, groups_, along_;
   const uint32_t offset_;
   Half half_[2];
   float *weights_, *block_weights_[2], *factors_, *group_weights_;
   uint32_t *group_a_, *group_c_, *values_;
+  uint16_t* smoothed_;
   Lines lines_[2];
   int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};
   int weights_at_[2] = {kNone, kNone};  // rows of blocks

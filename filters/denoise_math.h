@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #ifdef __CUDACC__
@@ -39,7 +40,8 @@ constexpr float kSlope = 2;
 // noise is motion that the vector does not describe.
 constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
 // Where a patch moves, small errors of its vector and of the interpolation leave errors in T that
-// grow with the contrast. Their variance is this share of the block's squared contrast.
+// grow with the contrast. Their variance is this share of the squared differences along the
+// block's diagonals.
 constexpr float kMovedContrast = 1.0f / 256;
 
 constexpr int kBins = 8;  // of luma, in the noise model
@@ -62,10 +64,11 @@ constexpr Fraction kVarianceQuantile = {4, 5}, kTextureQuantile = {1, 16}, kRati
                    kFirstQuantile = {1, 10};
 constexpr float kVarianceBias = 0.866f * 64 / 63;
 constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ more
-// The quantile over the median of the votes is 1.2 for white noise, up to 2 for a camera's, and
-// more behind a codec.
+// The quantile over the median of the votes is 1.2 for white noise, up to 2.2 for a camera's, and
+// mostly more behind a codec.
 constexpr Fraction kMedian = {1, 2};
-constexpr float kEven = 2, kUnevenFactor = 2, kLeastMedian = 1.0f / 32;
+constexpr float kEven = 2.3f, kUnevenFactor = 4, kLeastMedian = 1.0f / 32;
+constexpr float kMostUneven = 2, kMostUnevenChroma = 1.2f;
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
 constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
@@ -168,7 +171,7 @@ struct Noise {
   float variance[kBins];
   float most;              // upper limit of the variances
   float kappa;             // variance of the mean of a block over that of a sample
-  float codec;             // codec_factor of the variances
+  float codec;             // codec_factor
   int32_t limit[kBins];    // the highest bin of texture that may vote
   int32_t flat;            // 1 if cells without noise count too
   int32_t repeats;         // consecutive frames that repeat the one before, limited
@@ -242,8 +245,7 @@ VF_BOTH float weight_factor(const Noise& n, const Settings& s, int c, int level)
 
 // Returns the factor of mismatch_of at a level of luma.
 VF_BOTH float mismatch_factor(const Noise& n, const Settings& s, int level) {
-  constexpr float scale = kMovedContrast * 4 / 65536;  // squares of halves of 1/256 code
-  return divide_power(scale, effective_variance(n, s, 0, level));
+  return divide_power(kMovedContrast / 2, effective_variance(n, s, 0, level));
 }
 
 VF_BOTH int variance_bin(float v) {
@@ -291,13 +293,13 @@ struct Votes {
 
 // Returns the factor on the variances of frames that a codec has left with uneven noise. Much of
 // that noise lies in few cells, above the quantile, and it stays for several frames.
-VF_BOTH float codec_factor(float quantile, float median) {
+VF_BOTH float codec_factor(float quantile, float median, bool chroma) {
   const float uneven = divide(quantile, most(median, kLeastMedian)) - kEven;
-  return 1.0f + kUnevenFactor * least(most(uneven, 0.0f), 1.0f);
+  return 1.0f + least(kUnevenFactor * most(uneven, 0.0f), chroma ? kMostUnevenChroma : kMostUneven);
 }
 
-// Makes the model of the next frame. `samples` is the number of samples in a block.
-VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) {
+// Makes the model of the next frame of component c. `samples` is the number of samples in a block.
+VF_BOTH void learn(const Votes& v, int c, int samples, float least_variance, Noise* n) {
   const bool repeats = v.repeated * kRepeated.of > v.luma_cells * kRepeated.part;
   n->repeats = !repeats ? 0 : n->repeats <= kRepeats ? n->repeats + 1 : n->repeats;
   if (repeats && n->repeats <= kRepeats) return;
@@ -309,8 +311,10 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
   if (cells >= kLeastFrame && votes > 0) {
     float next[kBins];
     const float correlation = n->kappa - 1.0f / float(samples);
-    const float codec = codec_factor(v.frame_variance, v.frame_median);
-    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation) * codec;
+    const float rate = n->frames ? kRate : 1.0f;
+    const float codec = codec_factor(v.frame_variance, v.frame_median, c > 0);
+    n->codec = n->codec + (codec - n->codec) * rate;
+    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation) * n->codec;
     const float whole = v.frame_variance * bias;
     // Each bin gets the nearest bin with a target at or below it and at or above it, or -1.
     int low[kBins], high[kBins];
@@ -334,8 +338,6 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
       next[i] = least(least(next[i], kMostOverFrame * whole), n->most);
     }
     for (int i = 3; i < kBins; i++) next[i] = least(next[i], kMostOverDarker * next[i - 1]);
-    const float rate = n->frames ? kRate : 1.0f;
-    n->codec = n->codec + (codec - n->codec) * rate;
     for (int i = 0; i < kBins; i++)
       n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, least_variance);
     n->frames = 1;
@@ -464,9 +466,10 @@ VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, f
   return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
 // Returns the variance that errors of motion add to T of a block, over the noise's in one frame.
-// `squares` is the sum of the squared half_differences of the block's two diagonals of luma.
-VF_BOTH float mismatch_of(uint32_t squares, float factor) {
-  return float(int32_t(squares)) * factor;
+// `squares` adds up the squared differences of the block's four samples of luma, in whole codes,
+// from the opposite ones.
+VF_BOTH float mismatch_of(float squares, float factor) {
+  return squares * factor;
 }
 // Returns the gain in 1 / kOne from the sums of nine tests. `restless` describes the block's patch.
 // `mismatch` is 0 where the patch does not move.
@@ -477,7 +480,8 @@ VF_BOTH int gain_of(float luma, float chroma, int p, float mismatch, bool restle
       (restless ? kThreshold - kThresholdRestless : kThreshold) + kThresholdOld * (1.0f - f);
   const float over =
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
-  const float s = (f + mismatch) + ((restless ? kSlopeRestless : kSlope) * (1.0f + f)) * most(over, 0.0f);
+  const float s =
+      (f + mismatch) + ((restless ? kSlopeRestless : kSlope) * (1.0f + f)) * most(over, 0.0f);
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }
@@ -580,6 +584,35 @@ VF_BOTH float number_of(uint32_t value, float code) {
 }
 VF_BOTH int code_of(float about_middle, float middle, float top) {
   return round_to_int(least(most(about_middle + middle, 0.0f), top));
+}
+
+// ---- smoothing along edges ---------------------------------------------------------------------
+
+// Behind a codec, the noise along edges is smoothed, which the lines leave there.
+constexpr float kAlong = 6;          // strength, in 1 / 128, per codec_factor above 1
+constexpr int kMostAlong = 8 * 256;  // the largest second difference that counts
+
+// Returns the strength for luma. 0 stands for none.
+VF_BOTH int along_of(const Noise& n, const Settings& s) {
+  return s.fixed_variance[0] < 0 ? round_to_int(kAlong * (n.codec - 1.0f)) : 0;
+}
+// Moves the sample in the middle of three by three towards the mean of the two opposite neighbours
+// that differ least. `row` has the samples above, beside and below it.
+VF_BOTH int smoothed(const int* above, const int* row, const int* below, int strength) {
+  int sum = row[0] + row[2], difference = std::abs(row[0] - row[2]);
+  const auto compare = [&](int a, int b) {
+    const int d = std::abs(a - b);
+    sum = d < difference ? a + b : sum;
+    difference = d < difference ? d : difference;
+  };
+  compare(above[1], below[1]);
+  compare(above[0], below[2]);
+  compare(above[2], below[0]);
+  const int second = sum - 2 * row[1];
+  const int limited = second < -kMostAlong  ? -kMostAlong
+                      : second > kMostAlong ? kMostAlong
+                                            : second;
+  return row[1] + ((limited * strength + 64) >> 7);
 }
 
 // ---- RGB ---------------------------------------------------------------------------------------

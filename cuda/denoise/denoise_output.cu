@@ -122,7 +122,7 @@ struct Above {
   Columns<uint32_t, S::kGroups> coarse;  // sums of pairs of samples
   Columns<uint32_t, S::kSamples> squares;
   Columns<float, S::kWeights> weights;
-  uint32_t t[3][S::kGroups] = {};  // the rows between the last two lines, and the one below them
+  uint32_t t[4][S::kGroups] = {};  // the rows between the last two lines, and those round them
   Line line[S::kSamples] = {};     // the last row of lines
 };
 
@@ -251,6 +251,31 @@ __device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&f
   }
 }
 
+// Smooths luma along edges, in the two rows in the middle.
+template <class S>
+__device__ __forceinline__ void smooth(const uint32_t (&t)[4][S::kGroups], int strength,
+                                       uint32_t (&out)[2][S::kGroups]) {
+  constexpr int kWords = S::kSpan / 2;
+  int v[4][S::kSpan + 2];
+#pragma unroll
+  for (int r = 0; r < 4; r++) {
+    v[r][0] = high_half(of_left(t[r][kWords - 1]));
+#pragma unroll
+    for (int i = 0; i < kWords; i++) {
+      v[r][2 * i + 1] = low_half(t[r][i]);
+      v[r][2 * i + 2] = high_half(t[r][i]);
+    }
+    v[r][S::kSpan + 1] = low_half(of_right(t[r][0]));
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int i = 0; i < kWords; i++)
+      out[r][i] =
+          pair_of(smoothed(&v[r][2 * i], &v[r + 1][2 * i], &v[r + 2][2 * i], strength),
+                  smoothed(&v[r][2 * i + 1], &v[r + 1][2 * i + 1], &v[r + 2][2 * i + 1], strength));
+}
+
 // Stores four codes side by side. A code is the upper bits of a value.
 template <int kBytes>
 __device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, uint32_t v0, uint32_t v1,
@@ -313,12 +338,13 @@ __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
 }
 
 // Filters `rows` rows from row y0 - 1 on. Both `rows` and y0 are even. The lane begins at sample x.
-// Calls `make_tables` behind the first loads, `begin` with a turn before it works, and `write` with
-// the turn and the values of its rows.
+// `along` is the strength of smoothing along edges. Calls `make_tables` behind the first loads,
+// `begin` with a turn before it works, and `write` with the turn and the values of its rows.
 template <int kBytes, class S, class Make, class Begin, class Write>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
-                                             int c0, int x, int y0, int rows, uint32_t offset,
-                                             Make&& make_tables, Begin&& begin, Write&& write) {
+                                             int c0, int x, int y0, int rows, int along,
+                                             uint32_t offset, Make&& make_tables, Begin&& begin,
+                                             Write&& write) {
   // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
@@ -333,7 +359,10 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
     Window<S> window;
     add_rows(rows, factors, &above, &window);
 #pragma unroll
-    for (int i = 0; i < S::kGroups; i++) above.t[2][i] = rows.t[1][i];
+    for (int i = 0; i < S::kGroups; i++) {
+      above.t[2][i] = rows.t[0][i];
+      above.t[3][i] = rows.t[1][i];
+    }
   }
   const int end = last_turn(y0, rows, d.to[c0].height);
 #pragma unroll 2
@@ -348,15 +377,23 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
     Line line[S::kSamples];
     make_lines<kBytes, S>(window, offset, line);
     uint32_t value[2][S::kSamples];
-    mix<kBytes>(above.line, line, above.t[0], value[0]);
-    mix<kBytes>(line, above.line, above.t[1], value[1]);
+    uint32_t between[2][S::kGroups];
+#pragma unroll
+    for (int i = 0; i < S::kGroups; i++) {
+      between[0][i] = above.t[1][i];
+      between[1][i] = above.t[2][i];
+    }
+    if (along) smooth<S>(above.t, along, between);
+    mix<kBytes>(above.line, line, between[0], value[0]);
+    mix<kBytes>(line, above.line, between[1], value[1]);
 #pragma unroll
     for (int i = 0; i < S::kSamples; i++) above.line[i] = line[i];
 #pragma unroll
     for (int i = 0; i < S::kGroups; i++) {
       above.t[0][i] = above.t[2][i];
-      above.t[1][i] = now.t[0][i];
-      above.t[2][i] = now.t[1][i];
+      above.t[1][i] = above.t[3][i];
+      above.t[2][i] = now.t[0][i];
+      above.t[3][i] = now.t[1][i];
     }
     if (y > y0) write(y, value);
   }
@@ -542,7 +579,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   if (first)
     learn_first(votes, samples, laplacian, d.settings.least_variance, &noise);
   else
-    learn(votes, samples, d.settings.least_variance, &noise);
+    learn(votes, c, samples, d.settings.least_variance, &noise);
   d.next->noise[c] = noise;
   if (c == 0) {
     const float level = level_of(votes, noise, first ? noise.variance[0] : level_before);
@@ -564,8 +601,11 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
   const bool wide = d.wide[c0] && x + S::kSpan <= width;
   uint2 pixels[2] = {};  // of the frame, for RGB
   const auto is_inside = [&](int row) { return own && row >= 0 && row < height; };
+  // All warps of the frame smooth, or none does.
+  const int along = S::kComponents != 2 && c0 == 0 ? along_of(d.model->noise[0], d.settings) : 0;
   filter_strip<kBytes, S>(
-      d, factors, c0, x, y, rows, S::kComponents == 3 ? 0 : rounding_offset(d.depth), make_tables,
+      d, factors, c0, x, y, rows, along, S::kComponents == 3 ? 0 : rounding_offset(d.depth),
+      make_tables,
       [&](int turn) {
         if constexpr (S::kComponents == 3)
 #pragma unroll

@@ -514,14 +514,15 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
 #pragma unroll
     for (int k = 0; k < 2; k++) {
       const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
-      int sum = 0;
-      uint32_t squares = 0;
-      add_pair(t[r].luma[0][k], __byte_perm(t[r].luma[1][k], 0, 0x1032), sum, squares);
-      const float mismatch =
-          moves ? mismatch_of(squares, factors[luma_level(block)].w) : 0;
-      gain[r][k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                           p_of(block), mismatch, (piece.more_p & kDenoiseRestless) != 0,
-                           d.settings.least_gain);
+      // The upper bytes of the samples are their codes.
+      const uint32_t upper = t[r].luma[0][k], lower = t[r].luma[1][k];
+      const uint32_t z =
+          __vabsdiffu4(__byte_perm(upper, lower, 0x7531), __byte_perm(upper, lower, 0x1357));
+      const float squares = float_of_bits(__dp4a(z, z, 0x4b000000u)) - 8388608.0f;
+      const float mismatch = moves ? mismatch_of(squares, factors[luma_level(block)].w) : 0;
+      gain[r][k] =
+          gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y, p_of(block),
+                  mismatch, (piece.more_p & kDenoiseRestless) != 0, d.settings.least_gain);
     }
   }
 }

@@ -84,8 +84,9 @@ struct Motion {
 };
 
 // Draws a texture that moves with the camera, a bright disc that moves differently, slow
-// brightening and noise that depends on the luma. Alpha and components without a role are random.
-void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Motion camera,
+// brightening and noise that depends on the luma. If `uneven` is set, two thirds of the picture have
+// little noise, as behind a codec. Alpha and components without a role are random.
+void draw(Frame* frame, const ColorFormat& color, int t, double sigma, bool uneven, Motion camera,
           Random& random) {
   const Layout& l = frame->layout();
   const int height = l.plane[0].height << l.plane[0].sub_y;
@@ -109,6 +110,7 @@ void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Motion ca
                 i && is_chroma(role) ? 0.5 + 0.3 * std::sin(0.01 * u + i) : shade * (1 - 0.15 * i);
             double noise = -6;
             for (int k = 0; k < 12; k++) noise += random.unit();
+            if (uneven && (int(fx) / 16 + int(fy) / 16) % 3) noise *= 0.2;
             value = (disc ? 0.8 - 0.2 * i : picture) + noise * sigma / 255 * (0.6 + 0.8 * shade);
           }
           frame->set(p, x, y, c, std::floor(std::clamp(value, 0.0, 1.0) * full + 0.5));
@@ -212,6 +214,7 @@ Status make_plain(Queue& queue, const Layout& layout, const ColorFormat& color, 
 struct Sequence {
   DenoiseParams params;
   double sigma = 6;
+  bool uneven = false;
   Motion camera;
   int reset_at = -1, change_at = -1;  // frames
   int later = 0;                      // frames that set_later() gives, while there are so many
@@ -231,7 +234,8 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
     params.look_ahead = s.later;
     std::deque<Frame> frames;
     for (int t = 0; t < kFrames; t++)
-      draw(&frames.emplace_back(c.layout, s.geometry), c.color, t, s.sigma, s.camera, random);
+      draw(&frames.emplace_back(c.layout, s.geometry), c.color, t, s.sigma, s.uneven, s.camera,
+           random);
     const auto make = [&](Queue& queue, std::unique_ptr<DenoisePlan>* out) {
       std::unique_ptr<DenoisePlan> made;
       VF_TRY(make_denoise(queue, c.layout, c.color, params, s.placement, &made));
@@ -600,7 +604,7 @@ void learns(Context& context) {
   }
   denoise::Noise n = {};
   denoise::learn_first(v, 64, 10, 1, &n);
-  denoise::learn(v, 64, 1, &n);
+  denoise::learn(v, 0, 64, 1, &n);
   const double unit = n.variance[5] / 6;
   expect("a level between two others", n.variance[2], 10.5 * unit);
   expect("a level below the first", n.variance[0], 12 * unit);
@@ -611,7 +615,7 @@ void learns(Context& context) {
   denoise::learn_first(v, 64, 1000, 1, &n);
   const double first = n.variance[0];
   v.frame_variance = v.frame_median = v.variance[1] = v.variance[5] = 60000;
-  denoise::learn(v, 64, 1, &n);
+  denoise::learn(v, 0, 64, 1, &n);
   expect("the strongest noise", n.variance[5], 4 * first);
 
   expect("the bin of a variance of 1/512", denoise::variance_bin(1 / 512.0f), 0);
@@ -775,6 +779,16 @@ void denoise_cases(Context& context) {
           s.sigma = 30;
         }));
     run(context, "clean", c, with([](Sequence& s) { s.sigma = 0; }));
+    run(context, "uneven", c, with([](Sequence& s) { s.uneven = true; }));
+    run(context, "uneven, given noise", c, with([](Sequence& s) {
+          s.uneven = true;
+          s.params.noise = 6;
+        }));
+    run(context, "moving and uneven", c, with([](Sequence& s) {
+          s.uneven = true;
+          s.camera = {1.25, -0.75};
+          s.later = 1;
+        }));
     run(context, "faint", c, with([](Sequence& s) { s.sigma = 0.7; }));
     run(context, "luma alone", c, with([](Sequence& s) {
           for (int p = 1; p < kMaxPlanes; p++) s.params.channels[p] = 0;

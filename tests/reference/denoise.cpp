@@ -349,10 +349,10 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // Returns how much brighter a tile becomes, from the sums over its patches that do not move.
   static double brighter(const Sums& s) {
-    const double square = s.d * s.d, excess = s.dd - s.expected / 16;
+    const double square = 4 * s.d * s.d, excess = s.dd - s.expected / 16;
     if (square <= s.expected) return 0;
     double share = (square - s.expected) / std::max(s.expected, 1.0);
-    if (excess > 0) share = std::min(share, 5 * square / (excess * s.blocks) - 3);
+    if (excess > 0) share = std::min(share, 5 * s.d * s.d / (excess * s.blocks) - 3);
     const double mean = 32 * s.d / s.blocks;
     return std::abs(mean) <= 4096 ? nearest(mean * std::clamp(share, 0.0, 1.0)) : 0;
   }

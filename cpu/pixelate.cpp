@@ -205,7 +205,7 @@ class CpuPixelate final : public Plan {
     for (int y = top; y < bottom; y++) {
       const T* from = row_of<T>(src, t.plane, y) + ptrdiff_t(left) * step;
       T* to = row_of<T>(dst, t.plane, y) + ptrdiff_t(left) * step;
-      copy_channels(means, channels, to, step, channels, mask, count);
+      if (mask) copy_channels(means, channels, to, step, channels, mask, count);
       if (from != to) copy_channels(from, step, to, step, channels, ~mask, count);
     }
   }

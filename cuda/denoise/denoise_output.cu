@@ -342,9 +342,9 @@ __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
 // `begin` with a turn before it works, and `write` with the turn and the values of its rows.
 template <int kBytes, class S, class Make, class Begin, class Write>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
-                                             int c0, int x, int y0, int rows, int along,
-                                             uint32_t offset, Make&& make_tables, Begin&& begin,
-                                             Write&& write) {
+                                             int c0, int x, int y0, int rows, bool outside,
+                                             int along, uint32_t offset, Make&& make_tables,
+                                             Begin&& begin, Write&& write) {
   // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
@@ -354,6 +354,7 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
   for (int k = 0; k < 2; k++) read_rows(d, c0, x, y0 - 4 + 2 * k, &first[k]);
   read_rows(d, c0, x, y0, &next);
   make_tables();
+  if (outside) return;
 #pragma unroll
   for (const Rows<S>& rows : first) {
     Window<S> window;
@@ -594,8 +595,8 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
                                        int strip, int strips_x, int rows, Make&& make_tables) {
   const int lane = threadIdx.x & 31;
   const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSpan;
-  const int y = strip / strips_x * rows;
-  if (y > d.height[c0]) return make_tables();
+  // A warp whose strip is outside makes tables with the others, at the same barrier.
+  const int top = strip / strips_x * rows, y = min(top, d.height[c0]);
   const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
   const int width = d.to[c0].width, height = d.to[c0].height;
   const bool wide = d.wide[c0] && x + S::kSpan <= width;
@@ -604,8 +605,8 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
   // All warps of the frame smooth, or none does.
   const int along = S::kComponents != 2 && c0 == 0 ? along_of(d.model->noise[0], d.settings) : 0;
   filter_strip<kBytes, S>(
-      d, factors, c0, x, y, rows, along, S::kComponents == 3 ? 0 : rounding_offset(d.depth),
-      make_tables,
+      d, factors, c0, x, y, rows, top > y, along,
+      S::kComponents == 3 ? 0 : rounding_offset(d.depth), make_tables,
       [&](int turn) {
         if constexpr (S::kComponents == 3)
 #pragma unroll

@@ -3,7 +3,7 @@
 // behind something, or leaves and comes back. Results are made from the truth, with faults: a face
 // is found late, missed at random or in bursts, and its box is a tenth off. A RegionTracker decides
 // what is filtered, as in the elements, and the pixels of faces that no region covers are counted.
-// Those of faces that have not been found yet are also counted apart: without a look-ahead, no
+// Faces that have not been found yet are also counted apart: without a look-ahead, no
 // tracker can hide them. "true boxes" compares what the boxes of all faces alone would filter of
 // other pixels with what the first mode filters. leaks.sh fetches the material.
 //
@@ -182,7 +182,7 @@ std::vector<cv::Mat> load_clip(const std::string& pattern) {
   return frames;
 }
 
-// What is known of a face in a frame. A sample stands for kStep x kStep pixels.
+// Describes a face in a frame. A sample stands for kStep x kStep pixels.
 struct Truth {
   cv::Rect box;           // what of it lies in the frame
   int all = 0, seen = 0;  // samples of it that lie in the frame or outside, and that are seen
@@ -388,7 +388,7 @@ void count(const Clip& clip, size_t t, const std::vector<bool>& known, const cv:
   sum->hidden += cv::countNonZero(mask) - covered;
 }
 
-// What a tracker does.
+// Describes the settings of a tracker.
 struct Mode {
   const char* name;
   int64_t look_ahead;

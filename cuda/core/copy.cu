@@ -97,8 +97,7 @@ Status copy_rows(CudaQueue& queue, const PlaneView& view, size_t bytes, int rows
 bool can_copy_frame(const Image& src, const Image& dst) {
   bool aligned = true;
   for (int i = 0; i < src.layout.planes; i++)
-    aligned = aligned && is_aligned(src.data[i], src.stride[i], 16) &&
-              is_aligned(dst.data[i], dst.stride[i], 16);
+    aligned = aligned && is_aligned(view_of(src, dst, i), 16);
   return aligned;
 }
 
@@ -107,11 +106,9 @@ Status copy_frame(CudaQueue& queue, const Image& src, const Image& dst) {
   p.count = src.layout.planes;
   int blocks = 0;
   for (int i = 0; i < p.count; i++) {
-    const PlaneView view = {static_cast<const uint8_t*>(src.data[i]),
-                            static_cast<uint8_t*>(dst.data[i]), src.stride[i], dst.stride[i]};
     const int bytes = int(row_bytes(src.layout, i)), height = src.layout.plane[i].height;
     const int across = blocks_of(bytes, 16 * kWidth);
-    p.plane[i] = {view, bytes, height, blocks, across};
+    p.plane[i] = {view_of(src, dst, i), bytes, height, blocks, across};
     blocks += across * blocks_of(height, kRows);
   }
   return launch("copy of a frame", copy_planes, {unsigned(blocks), kThreads}, queue.cuda_stream(),

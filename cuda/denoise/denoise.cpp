@@ -414,10 +414,7 @@ class CudaDenoise final : public DenoisePlan {
       for (int c = 0; c < d_.colors; c++)
         if (task_.writes[c] && task_.from.color[c].plane == p)
           mask &= ~(1 << task_.from.color[c].channel);
-      if (mask)
-        VF_TRY(copy_channels(cuda_, l, p, uint8_t(mask),
-                             {static_cast<const uint8_t*>(src.data[p]),
-                              static_cast<uint8_t*>(dst.data[p]), src.stride[p], dst.stride[p]}));
+      if (mask) VF_TRY(copy_channels(cuda_, l, p, uint8_t(mask), view_of(src, dst, p)));
     }
     return {};
   }

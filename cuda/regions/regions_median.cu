@@ -280,16 +280,14 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
     for (int p = 0; p < layout.planes; p++) a.atlas[p] = static_cast<uint8_t*>(image.data[p]);
   };
   const bool u8 = layout.type == Type::u8;
-  Launch shape = {unsigned(blocks), kRegionThreads};
   set_atlas(0);
-  shape.early = starts_after_copy(launch_of.queue, args);
-  VF_TRY(launch("atlas of regions", u8 ? &gather<uint8_t> : &gather<uint16_t>, shape,
+  VF_TRY(launch("atlas of regions", u8 ? &gather<uint8_t> : &gather<uint16_t>,
+                {unsigned(blocks), kRegionThreads, 0, starts_after_copy(launch_of.queue, args)},
                 launch_of.queue.cuda_stream(), a));
-  shape.early = false;
   VF_TRY(plans_[chosen_].plan->run(image(0), image(1)));
   set_atlas(1);
-  return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>, shape,
-                launch_of.queue.cuda_stream(), a);
+  return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>,
+                {unsigned(blocks), kRegionThreads}, launch_of.queue.cuda_stream(), a);
 }
 
 }  // namespace

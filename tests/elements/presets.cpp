@@ -34,6 +34,12 @@ const Preset kPresets[] = {
      {{"interpolation", "area"}, {"mean", "0.485,0.456,0.406"}, {"std", "0.229,0.224,0.225"}}},
 };
 
+// Properties that presets for faces leave as they are, because no value of them shows a face: these
+// choose what is filtered more, or are without effect beside sigma-relative. Labels name the faces.
+const char* const kFreeForFaces[] = {"areas",       "region-labels", "look-ahead-ms", "interpolate",
+                                     "hold-follow", "border",        "border-color",  "sigma",
+                                     "sigma-y",     nullptr};
+
 // Whether a property has the value that a text stands for.
 bool has_value(GstElement* element, const char* property, const char* text) {
   GParamSpec* spec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), property);
@@ -97,6 +103,10 @@ void preset_cases(Suite& s, const Element& e) {
           c.check(!kept || has_value(element, *key, value), "%s is not %s", *key, value);
           g_free(value);
         }
+        // A property that the preset does not set keeps the user's value, which may be too weak.
+        for (gchar** name = names; keys && g_str_has_prefix(p.name, "faces-") && *name; name++)
+          c.check(g_strv_contains(kFreeForFaces, *name) || g_strv_contains(keys, *name),
+                  "%s is not set", *name);
         g_strfreev(keys);
         g_strfreev(names);
         g_key_file_free(file);

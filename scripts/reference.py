@@ -320,8 +320,8 @@ def run(plugin, check):
         kept = [row for row in kept if not about_cuda(row)]
     difference = list(difflib.unified_diff(kept, made, str(PAGE), 'gst-inspect-1.0', lineterm='', n=0))
     if difference:
-        print(*difference, sep='\n')
-        sys.exit(f'{PAGE} is stale: scripts/reference.py {plugin}')
+        print(*difference, sep='\n', flush=True)
+        sys.exit(f'{PAGE} is stale. Write it again: scripts/reference.py {plugin}')
 
 
 if __name__ == '__main__':

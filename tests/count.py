@@ -16,7 +16,7 @@ import sys
 TAP = re.compile(r'(not )?ok\b\s*(?:\d+)?\s*(?:- )?([^#]*)(?:#\s*(SKIP|TODO)\b\S*\s*(.*))?$', re.I)
 PLAN = re.compile(r'1\.\.(\d+)(?:\s*#\s*SKIP\S*\s*(.*))?$', re.I)
 SHOWN = 20  # maximum number of failed cases shown per test
-SAID = 400  # maximum number of characters shown per failed case
+SAID = 200  # maximum number of characters shown of each of three lines of a failed case
 SLOW, SLOWEST = 30, 15  # tests that take so many seconds are listed, and at most so many of them
 CHECK = re.compile(r'^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$', re.M)
 
@@ -34,7 +34,9 @@ def cases(test):
         if line.startswith('#'):
             if said is not None:
                 said.append(line[1:].strip())
-                found[-1] = ('failed', found[-1][1], ' | '.join(said[-3:])[-SAID:])
+                # A kernel's test says first how many components differ; a script says last what is wrong.
+                shown = said[:1] + said[1:][-2:]
+                found[-1] = ('failed', found[-1][1], ' | '.join(text[:SAID] for text in shown))
             continue
         said = None
         if m := TAP.match(line):
@@ -141,6 +143,10 @@ def self_test():
     failed = cases({'name': 't', 'stdout': 'not ok 1 - a\n# wrong\n# seed 7\nok 2 - b\n# well\n1..2\n', 'result': 'ERROR',
                     'returncode': 1})[0]
     if failed != ('failed', 'a', 'wrong | seed 7'):
+        sys.exit(f'count.py: {failed}')
+    failed = cases({'name': 't', 'stdout': 'not ok 1 - a\n# wrong\n# 1\n# 2\n# 3\n1..1\n', 'result': 'ERROR',
+                    'returncode': 1})[0]
+    if failed != ('failed', 'a', 'wrong | 2 | 3'):
         sys.exit(f'count.py: {failed}')
     check('f', 'FAIL', 'nothing to count', 1)
     check('s', 'SKIP', '', 77)

@@ -64,7 +64,8 @@ struct EnumRow {
 GType enum_type(const char* name, const std::vector<EnumRow>& rows);
 GType flags_type(const char* name, const std::vector<EnumRow>& rows);
 
-// Limits of a colour as 0xAARRGGBB.
+// Limits of a colour as 0xAARRGGBB. A colour is a plain guint, because gst-inspect-1.0 shows no
+// limits and default of a derived type, and Rust's bindings refuse a u32 for it.
 constexpr vf::Limits<guint> kColor{0, G_MAXUINT};
 
 struct RowOptions {

@@ -46,7 +46,7 @@ int ReferenceColors::bytes(const Read& read, int x, int y, int size, int c) cons
   return int(floor_divide(510 * sum + n * full, 2 * n * full));
 }
 
-// Reads a mask beside the frame at a sample's centre, as a code of 8 bits.
+// Reads a separate mask at a sample's centre, as a code of 8 bits.
 int ReferenceColors::centre(const Beside& mask, int i, int j) const {
   return int(std::floor(255 * mask(std::min(kStep * (2 * i + 1), 2 * t_.width - 1),
                                    std::min(kStep * (2 * j + 1), 2 * t_.height - 1)) +

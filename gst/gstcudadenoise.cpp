@@ -202,12 +202,10 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
            "Planes to filter; the others stay unchanged. RGB colours count as luma. Alpha is never "
            "filtered"},
           {"noise-level", "Noise level", &Settings::noise_level, any_level,
-           "Estimated standard deviation of luma's noise in 8-bit code values, averaged over the "
-           "frame. 0 = no estimate yet. Changes of more than 5 percent are notified, at most once "
-           "per "
-           "second, and posted as an element message \"cudadenoise\" with a double "
-           "\"noise-level\", "
-           "at most once in 25 frames",
+           "Estimated standard deviation of luma's noise in 8-bit code values, averaged over "
+           "the frame. 0 = no estimate yet. Changes of more than 5 percent are notified at "
+           "most once per second. At most once in 25 frames, they are also posted as an "
+           "element message \"cudadenoise\" with a double \"noise-level\"",
            read_only},
       });
 

@@ -9,18 +9,16 @@ using Pads = std::vector<GstCudaLetterboxBatchPad*>;
 void BatchSettings::install(GObjectClass* klass, BatchSettings* (*settings_of)(GObject*),
                             void (*wait_changed)(GObject*)) {
   using S = BatchSettings;
-  const GType late = enum_type(
-      "GstCudaLetterboxBatchLate",
-      {{BatchLate::drop,
-        "Drop frames that come too late for their batch, and all but the newest frames of a stream",
-        "drop"},
-       {BatchLate::next, "Put them into the next batches. Upstream waits while they are full",
-        "next"}});
-  const GType sync =
-      enum_type("GstCudaLetterboxBatchSync",
-                {{BatchSync::arrival, "Frames of one batch have arrived together", "arrival"},
-                 {BatchSync::pts,
-                  "Frames of one batch have the same running time, within one frame", "pts"}});
+  const GType late =
+      enum_type("GstCudaLetterboxBatchLate",
+                {{BatchLate::drop,
+                  "Drop them, and keep only the newest waiting frames of each stream", "drop"},
+                 {BatchLate::next,
+                  "Put them into the next batches. Upstream waits while they are full", "next"}});
+  const GType sync = enum_type(
+      "GstCudaLetterboxBatchSync",
+      {{BatchSync::arrival, "Frames that arrive together", "arrival"},
+       {BatchSync::pts, "Frames whose running times differ by less than one frame", "pts"}});
   install_properties<S>(
       klass, settings_of,
       {
@@ -35,7 +33,7 @@ void BatchSettings::install(GObjectClass* klass, BatchSettings* (*settings_of)(G
            RowOptions{kPlaying, nullptr, wait_changed}},
           {"late", "Late", &S::late, late,
            "What to do with frames that come after their batch has gone", kPlaying},
-          {"sync", "Synchronisation", &S::sync, sync, "Which frames make a batch", kPlaying},
+          {"sync", "Synchronisation", &S::sync, sync, "Which frames one batch contains", kPlaying},
           {"max-per-stream", "Maximum per stream", &S::max_per_stream, kMaxPerStream,
            "Maximum number of rows of one stream in one batch", kReady},
       });

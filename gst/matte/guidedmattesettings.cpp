@@ -106,10 +106,10 @@ void GuidedMatteSettings::install(GObjectClass* klass,
           {"key-color", "Key colour", &S::key_argb, vf::Limits<guint>{0, 0xffffff},
            "Colour of the screen as 0xRRGGBB (mask=chroma-key)"},
           {"key-tolerance", "Key tolerance", &S::key_tolerance, S::kFraction,
-           "Maximum distance from the chroma of key-color that is still screen, for Cb and Cr from "
-           "-0.5 to 0.5 (mask=chroma-key). Gray stays opaque if the sum of key-tolerance and "
-           "key-softness is at most its distance from key-color, which is at least 0.53 for "
-           "0x00ff00 and 0.33 for 0x00b140: use 0.15 for the latter"},
+           "Maximum distance from the chroma of key-color at which a pixel is screen, for Cb "
+           "and Cr from -0.5 to 0.5 (mask=chroma-key). Gray stays opaque if the sum of "
+           "key-tolerance and key-softness is at most the distance of key-color from gray, "
+           "which is at least 0.53 for 0x00ff00 and 0.33 for 0x00b140: use 0.15 for the latter"},
           {"key-softness", "Key softness", &S::key_softness, S::kFraction,
            "Width of the ramp from screen to subject beyond key-tolerance, in the same unit "
            "(mask=chroma-key)"},
@@ -132,18 +132,18 @@ void GuidedMatteSettings::install(GObjectClass* klass,
            "Fraction of the previous matte to keep where the picture stands still, which reduces "
            "flicker. 0 = off, 0.95 removes most flicker"},
           {"mask-label", "Mask label", &S::label,
-           "Regions of the segmentation that are the subject: names of their classes or objects, "
-           "or their indices, separated by commas (mask=segmentation). Empty = all except region "
-           "0, the background. With mask=tensor, numbers of the channels whose sum is the subject, "
-           "and empty = mask-channel. A number after a colon is the mask-error of that class, as "
-           "in hair:16,clothes:8"},
+           "Regions that are the subject, separated by commas. With mask=segmentation, names "
+           "of classes or objects, or indices; empty = all except region 0, the background. "
+           "With mask=tensor, numbers of channels, which are added; empty = mask-channel. A "
+           "number after a colon is the mask-error of that class, as in hair:16,clothes:8"},
           {"mask-tensor", "Mask tensor", &S::tensor,
            "Tensor to use as the mask: its id, or its index among the tensors of the frame "
            "(mask=tensor). Empty = the first"},
           {"mask-channel", "Mask channel", &S::channel, S::kChannel,
            "Channel of the tensor that holds the subject, counted from 0 (mask=tensor)"},
           {"mask-activation", "Mask activation", &S::activation, activation_type,
-           "Function that brings the values of the tensor into the range 0 to 1 (mask=tensor)"},
+           "Function that turns the values of the tensor into values from 0 to 1 "
+           "(mask=tensor)"},
           {"mask-hold-ms", "Mask hold time", &S::hold_ms, S::kHold,
            "Time in milliseconds for which frames without a mask use the last one "
            "(mask=segmentation and mask=tensor). 0 = never"},

@@ -63,7 +63,7 @@ struct RegionSettings : vf::RegionParams {
              "Regions",
              &S::regions,
              regions_type(),
-             "Filters all of a frame, or the objects that a detector found in it",
+             "Filter all of a frame, or the objects that a detector found in it",
              {kControllable, refuse_regions, latency_changed}},
             {"areas",
              "Areas",
@@ -76,7 +76,7 @@ struct RegionSettings : vf::RegionParams {
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
              "makes it part of a label. Empty = all"},
-            {"region-invert", "Region invert", &S::invert, "Filters everything except the regions"},
+            {"region-invert", "Region invert", &S::invert, "Filter everything except the regions"},
             {"region-expand", "Region expand", &S::expand, S::kExpand,
              "Margin on each side of a region, as a share of the object's width or height"},
             {"region-shape", "Region shape", &S::shape, region_shape_type(),
@@ -94,13 +94,11 @@ struct RegionSettings : vf::RegionParams {
              "before it was first found, where it probably was. Waiting frames take memory",
              {kControllable, nullptr, latency_changed}},
             {"interpolate", "Interpolate", &S::interpolate,
-             "Filters an object that is missed for up to the sum of hold-ms and look-ahead-ms on "
-             "the "
-             "straight line between the places where it was found before and after. Works in "
-             "frames "
-             "that wait for look-ahead-ms"},
+             "If an object is missed for at most the sum of hold-ms and look-ahead-ms, filter "
+             "it on the straight line between the places where it was found before and after. "
+             "Needs look-ahead-ms"},
             {"hold-follow", "Hold follow", &S::hold_follow,
-             "Moves a held region with the picture inside of it. This costs time only in frames "
+             "Move a held region with the picture inside of it. This costs time only in frames "
              "in which an object is held"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
              "How to filter a frame without any result of the detector"},

@@ -367,7 +367,7 @@ size_t prior(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
       const uint8_t* VF_RESTRICT side = v.side + size_t(y) * n;
       int16_t* VF_RESTRICT x_of = v.prior + size_t(y) * n;
       for (int x = 0; x < n; x++) {
-        const int d = std::max(best[0][x], best[1][x]);  // that of the sample's own class is 0
+        const int d = std::max(best[0][x], best[1][x]);  // the distance to the sample's class is 0
         const int p = d < end ? c.prior[d] : G::kOne;
         x_of[x] = int16_t(side[x] ? p : -p);
       }

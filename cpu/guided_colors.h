@@ -31,7 +31,7 @@ struct GuidedColorsFrame {
   uint8_t* matte = nullptr;      // P
   uint8_t* outside = nullptr;    // 64: farther than a sample from the band
   uint8_t* sure[2] = {};         // how sure of a side, by side, in 64ths
-  CellModel* cells = nullptr;    // those of the background, then those of the subject
+  CellModel* cells = nullptr;    // models of the background, then of the subject
   // With `temporal`: X of the previous frames, and the guide's means over 3 x 3 samples, in 1/256
   // code values.
   int16_t* previous_prior = nullptr;

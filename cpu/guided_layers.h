@@ -20,16 +20,16 @@ struct GuidedLayerPlanes {
   const uint8_t* guide[3] = {};
   uint8_t* alpha = nullptr;
   uint16_t* clear = nullptr;
-  LayerPlaces centres;  // of the samples among those of the guided filter
+  LayerPlaces centres;  // places of samples among the guided filter's
   // Colours over full scale: the subject's after the first round, and those of both layers. The
   // last plane of a layer has the variance of its colours, all channels together.
   float *better[3] = {}, *subject[4] = {}, *behind[4] = {};
-  LayerPlaces pixels;  // of the frame among the samples
+  LayerPlaces pixels;  // places of pixels among the samples
   // Cells, cell_width x cell_height: sums of w times colour and of w, and the blurred colours.
   float *cells[4] = {}, *blurred[3] = {};
   float* filled[4] = {};    // between two rounds: colours of the background alone, and 1
   float far[3] = {};        // the mean of the frame's background
-  LayerPlaces cell_pixels;  // of the frame among the cells
+  LayerPlaces cell_pixels;  // places of pixels among the cells
 };
 
 size_t layers_scratch(const GuidedFrame& f);

@@ -55,7 +55,7 @@ struct MedianOutliers {
   void* medians;
   size_t count, distance;  // components in the row, and in a pixel
   int size;                // the window's, in pixels
-  uint32_t threshold;      // as stored
+  uint32_t threshold;      // in the units of stored samples
 };
 
 struct MedianRows {

@@ -18,8 +18,8 @@ struct LevelVector {
 // Describes a search of one level.
 struct MotionSearch {
   const uint8_t *picture = nullptr, *before = nullptr;  // levels of the pyramids, without padding
-  int width = 0, height = 0, columns = 0;               // of the level; patches in a row
-  int starts = 0, steps = 0;                            // of a patch
+  int width = 0, height = 0, columns = 0;               // size of the level; patches in a row
+  int starts = 0, steps = 0;                            // numbers per patch
   const LevelVector* coarse = nullptr;                  // the coarser level's vectors, or null
   int coarse_columns = 0, coarse_rows = 0;
   LevelVector* out = nullptr;

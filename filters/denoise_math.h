@@ -32,7 +32,7 @@ constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
 // ---- constants of the algorithm ----------------------------------------------------------------
 
-constexpr float kThreshold = 1.4f;     // of the motion test
+constexpr float kThreshold = 1.4f;     // for the motion test
 constexpr float kThresholdOld = 1.1f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
@@ -44,7 +44,7 @@ constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
 // block's diagonals.
 constexpr float kMovedContrast = 1.0f / 256;
 
-constexpr int kBins = 8;  // of luma, in the noise model
+constexpr int kBins = 8;  // bins of luma in the noise model
 constexpr int kCell = 8;  // samples, either way
 // Histograms have 8 bins per octave. Variances begin at 2^-6 and have 4 bins per octave from 2^6 to
 // 2^14, which noise of 100 codes stays below. Ratios begin at 2^-4. The lowest bin holds values
@@ -500,7 +500,7 @@ VF_BOTH uint32_t blend(uint32_t x, uint32_t t, uint32_t gain) {
   constexpr uint32_t scale = 65536 / kOne;
   return x * (gain * scale) + (t * (65536 - gain * scale) + 32768);
 }
-VF_BOTH int level_of_block(int sum) {  // of its four samples of T
+VF_BOTH int level_of_block(int sum) {  // from the sum of its four samples of T
   return sum >> 13;
 }
 
@@ -509,7 +509,7 @@ VF_BOTH int level_of_block(int sum) {  // of its four samples of T
 // Weights of a block where two states that hold the same frame are merged. p is of the state of the
 // frames before, and q of the state of the later frames. All are in 1 / kOne.
 struct Merge {
-  int p;      // of the merged state
+  int p;      // p of the merged state
   int later;  // weight of the state of the later frames
   int frame;  // weight that the frame loses, because both states hold it
 };

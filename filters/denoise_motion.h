@@ -19,8 +19,8 @@ constexpr int kTile = 16;                 // blocks of a tile, either way
 // pictures of half the size, in which less of the noise is left.
 constexpr int kExpectedPerResidual = 160;
 constexpr int kRounding = 3;          // residual that rounding the search's pictures makes
-constexpr Fraction kSure = {1, 4};    // of the noise's residual, which a vector must win
-constexpr Fraction kClear = {3, 10};  // of the excess over the noise, which a vector must win
+constexpr Fraction kSure = {1, 4};    // share of the noise's residual that a vector must win
+constexpr Fraction kClear = {3, 10};  // share of the excess over noise that it must win
 // The largest difference of vectors that move together, and of those that are interpolated.
 constexpr int kAlike = kMotionUnits, kNear = 2 * kMotionUnits;
 // A patch is restless if its residual exceeds so many times the noise's, where it stays and where
@@ -29,7 +29,7 @@ constexpr Fraction kRestless = {5, 2}, kRestlessMoved = {6, 1};
 // The noise's sum, `expected`, is 16 times its variance. A change of light is followed from twice
 // the noise's deviation on.
 constexpr int kLightSure = 4;
-constexpr Fraction kClearly = {3, 5};  // of the excess over noise, which a change of light explains
+constexpr Fraction kClearly = {3, 5};  // share of the excess that a change of light explains
 constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture
 constexpr int kMovedP = 20;            // added to p for the error of interpolation
 constexpr int kMismatchP = 205;        // added to p per excess of the residual over the noise

@@ -17,13 +17,13 @@ struct DenoiseTask {
   DenoiseChannels from;
   Placement placement = Placement::separate;
   DenoiseParams params;
-  int width = 0, height = 0;                     // of the frame
-  int blocks_x = 0, blocks_y = 0;                // of 2 x 2 pixels; the last may lie half outside
+  int width = 0, height = 0;       // size of the frame
+  int blocks_x = 0, blocks_y = 0;  // blocks of 2 x 2 pixels; the last may lie half outside
   int per_block_x[3] = {}, per_block_y[3] = {};  // samples of a component in a block, 1 or 2
   int depth = 8;                                 // bits in use
   bool writes[3] = {};                           // whether a component is filtered
   // Derived from params.
-  float fixed_variance[3] = {-1, -1, -1};  // of the noise where it is given
+  float fixed_variance[3] = {-1, -1, -1};  // the noise's variance if it is given
   double level_scale = 1;                  // squared noise level per luma's variance
   float strength2 = 1;                     // strength squared
   float least_gain = 1;                    // 1 / temporal

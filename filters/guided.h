@@ -98,12 +98,12 @@ struct GuidedParams {
   static constexpr Limits<int> kColorReach{16, 256};
   static constexpr Limits<double> kColorSigma{1e-3, 1};
   static constexpr Limits<double> kBackgroundSigma{2, 256};
-  static constexpr Limits<double> kFraction{0, 1};  // of all other parameters
+  static constexpr Limits<double> kFraction{0, 1};  // limits of all other parameters
   // Radius 0 stands for these.
   static constexpr int kGuidedRadius = 32, kColorsRadius = 16;
 
   MatteRefine refine = MatteRefine::automatic;
-  int radius = 0;         // of the window, in pixels of the frame; 0: by `refine`
+  int radius = 0;         // the window's, in pixels of the frame; 0: chosen by `refine`
   double epsilon = 1e-4;  // variance below which the guide counts as flat
   int subsample = 4;      // pixels from one sample of the guided filter to the next
 
@@ -131,7 +131,7 @@ struct GuidedParams {
   MatteForeground foreground = MatteForeground::keep;  // not for MatteOutput::matte
   // These are for MatteOutput::composite.
   MatteBackground backdrop = MatteBackground::color;
-  double background_sigma = 20;      // of the blur, in pixels of the frame
+  double background_sigma = 20;      // the blur's sigma in pixels of the frame
   double background[3] = {0, 0, 0};  // scaled as key_color
   double background_alpha = 1;
 

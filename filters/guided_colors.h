@@ -45,9 +45,9 @@ struct GuidedColors {
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells
-  int prior_radius = 1;                 // of the mask's mean, in samples
+  int prior_radius = 1;                 // radius of the mask's mean, in samples
   int distance = 1;                     // largest one inside the band, in samples, rounded down
-  int reach = 1;                        // of the vote, in cells
+  int reach = 1;                        // reach of the vote, in cells
   int edge = 4;                         // E: mask-error, at least a sample
   double trust = 0, variance = 0;       // L and S^2 / 4
   double minimum = 0;                   // smallest weight of a class that is trusted

@@ -40,7 +40,7 @@ struct MaskPart {
 
 struct CoarseMask {
   static constexpr int kMaxParts = 64;
-  static constexpr size_t kMaxBytes = size_t(1) << 27;  // of all parts
+  static constexpr size_t kMaxBytes = size_t(1) << 27;  // maximum of all parts together
   const MaskPart* part = nullptr;
   int parts = 0;  // 0: background everywhere
   // A plan that has a mask of this number already keeps it. Number 0 always counts as new.
@@ -50,7 +50,7 @@ struct CoarseMask {
 // Maps positions in the frame to those in a part, along one axis. Positions in the frame count half
 // pixels: the centre of pixel x is 2 x + 1.
 struct MaskAxis {
-  static constexpr int kShift = 20;  // of start and step, below 1/256 of a pixel
+  static constexpr int kShift = 20;  // fraction bits of start and step below 1/256 of a pixel
   int64_t start = 0, step = 0;       // position h is at (start + step * h) >> kShift, in 256ths,
   int32_t minimum = 0, maximum = 0;  // clamped to these
   int32_t first = 0, last = -1;      // h for which the part counts
@@ -75,7 +75,7 @@ struct PlacedMask {
   MaskPlace place[CoarseMask::kMaxParts];
   int part[CoarseMask::kMaxParts] = {};  // its index in the mask
   size_t errors = 0;                     // bytes from a part to its errors; 0: no part has any
-  size_t bytes = 0;                      // of places and rows
+  size_t bytes = 0;                      // size of places and rows
 };
 
 // mask_value() returns this for a mask of 255.

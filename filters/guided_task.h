@@ -13,9 +13,9 @@ struct GuidedTask {
   MatteChannels from, to;  // from.alpha is set only with MatteMask::alpha
   Placement placement = Placement::separate;
   GuidedParams params;                // refine and radius are never automatic
-  int width = 0, height = 0;          // of the frame
-  int low_width = 0, low_height = 0;  // of the samples
-  int low_radius = 1;                 // of the window, in samples
+  int width = 0, height = 0;          // size of the frame
+  int low_width = 0, low_height = 0;  // size of the grid of samples
+  int low_radius = 1;                 // radius of the window, in samples
   double scale = 1;                   // the value in memory that stands for 1
   int unit = 1;                       // integers in memory are multiples of it
   double key[2] = {};                 // (Cb, Cr) of the key

@@ -21,7 +21,7 @@ struct MedianTask {
   Border border = Border::replicate;
   Placement placement = Placement::separate;
   bool outliers_only = false;      // a threshold is given
-  uint32_t threshold = 0;          // as stored: shifted, or the bits of a float
+  uint32_t threshold = 0;          // in stored form: shifted, or the bits of a float
   std::vector<MedianPlane> plane;  // one for each plane of the layout
 };
 

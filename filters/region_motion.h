@@ -56,7 +56,7 @@ class RegionMotion final : public BoxMotion {
   int width_ = 0, height_ = 0;
   std::unique_ptr<MotionPlan> plan_;
   Allocation field_;   // in the host's memory
-  MotionParts parts_;  // that are found
+  MotionParts parts_;  // parts whose motion is found
   std::unique_ptr<Event> found_;
   bool failed_ = false;
   bool has_picture_ = false, has_field_ = false;

@@ -18,7 +18,7 @@ namespace vf {
 // An object that a detector found.
 struct Detection {
   static constexpr int64_t kNoId = -1;
-  int64_t id = kNoId;  // the same in all frames, if a tracker gave it
+  int64_t id = kNoId;  // constant over all frames if a tracker gave it
   RegionBox box;
   // The rectangles of its mask, if it has one. Then only these are filtered, and `box` spans them.
   std::vector<RegionBox> parts;
@@ -59,7 +59,7 @@ class RegionTracker {
     // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
     // back grow by up to 0.8 times as much.
     double grow = 0;
-    int width = kMaxDimension, height = kMaxDimension;  // of the frame
+    int width = kMaxDimension, height = kMaxDimension;  // size of the frame
     bool follow = false;                                // held boxes go on as far as follow() says
   };
 
@@ -156,9 +156,9 @@ class RegionTracker {
   };
   // Reasons to take two boxes for one object. They are tried in this order.
   enum class Match {
-    id,  // the same id, of a tracker or of boxes that overlap
+    id,  // equal ids, of a tracker or of boxes that overlap
     overlap,
-    id_anywhere,  // the same id of boxes that do not overlap
+    id_anywhere,  // equal ids of boxes that do not overlap
   };
   struct Pair {
     double share;
@@ -188,10 +188,10 @@ class RegionTracker {
   static Offset limited(const RegionBox& box, Offset offset, const Settings& settings);
   static void move(const BoxMotion& motion, const Settings& settings, Held* h);
 
-  std::deque<Frame> frames_;                     // that have arrived and not left
+  std::deque<Frame> frames_;                     // frames that have arrived and not left
   std::vector<Held> newest_;                     // the objects of the frame that arrived last
   std::vector<Held> held_;                       // the objects of the frame that left last
-  std::vector<std::pair<uint64_t, Next>> next_;  // of each object, in the order of their numbers
+  std::vector<std::pair<uint64_t, Next>> next_;  // by object, in the order of numbers
   std::vector<RegionBox> boxes_;
   std::vector<Following> following_;
   std::vector<RegionBox> followed_;

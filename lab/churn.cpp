@@ -262,7 +262,7 @@ class Churn {
   size_t made_ = 0, played_ = 0;
   guint64 frames_ = 0;
   Contexts contexts_;
-  GstContext* context_ = nullptr;  // that all share
+  GstContext* context_ = nullptr;  // shared by all pipelines
   int failures_ = 0, most_contexts_ = 0;
 };
 

@@ -25,9 +25,9 @@ using test::TimedCase;
 
 // Describes an element and its surroundings in the pipeline.
 struct Row {
-  std::string element, settings;  // as in a launch line
+  std::string element, settings;  // written like a launch line
   std::string frame, format;      // for example "1080p", and GStreamer's name of the format
-  std::string out_caps;    // as in TimedCase; if set, the pipeline has only one copy of the element
+  std::string out_caps;    // see TimedCase; if set, the pipeline has only one copy of the element
   const TimedCase* timed;  // null for GStreamer's own elements, which have no plan
   int width, height;
 };

@@ -242,7 +242,7 @@ class TensorPass final : public PlanePass {
   Params p_ = {};
   Allocation weights_;
   int columns_ = 0;
-  int blocks_ = 0;  // that are resident on the device at once
+  int blocks_ = 0;  // maximum number resident on the device
   int grid_ = 0;
   // Whether the kernel may start before the previous launch is done, and run beside another
   // plane's. In place, where the previous launch is the copy, this is slower.

@@ -400,7 +400,7 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
   const uint32_t base = shared_address(shared);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int g = lane >> 2, t = lane & 3;  // row and column of a lane in a fragment
-  const int slot = threadIdx.x / kPerRow, vector = threadIdx.x % kPerRow;  // as loader, and storer
+  const int slot = threadIdx.x / kPerRow, vector = threadIdx.x % kPerRow;  // to load, to store
 
   constexpr int kFragments = kParts * kChunks;
   uint4 weights_x[kFragments], weights_y[kSquare ? 1 : kFragments];

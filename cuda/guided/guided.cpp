@@ -559,7 +559,7 @@ class CudaGuided final : public GuidedPlan {
   // The source is planes at subsample 4, and the result planes or words aligned to 16 bytes.
   GuidedPass<GuidedSource, GuidedDestination, GuidedCoefficients, GuidedResult> planes_pass_;
   bool direct_aligned_ = false;  // direct_ needs words aligned to 16 bytes
-  int means_columns_ = 0;        // of a lane; 0: streaming
+  int means_columns_ = 0;        // columns per lane; 0: streaming
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, may_finish_early_ = false;
   bool from_planes_ = false, to_planes_ = false;

@@ -117,7 +117,7 @@ struct GuidedStatistics {
   uint32_t pairs_low = 0x5140, pairs_high = 0x7362;  // select r g, then b p, of two words
   int tile = 0, halo = 0;                            // columns; of guided_statistics_streaming
   GuidedMaskSamples mask;                            // replaces the frame's, except for u8
-  void* scratch = nullptr;                           // of guided_statistics_wide
+  void* scratch = nullptr;                           // for guided_statistics_wide
   GuidedSums sums;
 };
 
@@ -131,7 +131,7 @@ struct GuidedPrior {
 struct GuidedMeans {
   GuidedGrid grid;
   int radius = 1;
-  int tile = 0, rows = 0;  // of a block, where windows are too wide for a tile
+  int tile = 0, rows = 0;  // size of a block if windows are too wide for a tile
   float inv_scale = 1 / 255.f;
   // With refine=colors: what a sample takes from its side, and the guide's words.
   const GuidedSide* sides = nullptr;
@@ -167,7 +167,7 @@ struct GuidedLayerColors {
   int width = 0, height = 0;
   int blurred_width = 0, blurred_height = 0, blurred_step = 4;  // step: pixels
   float unit = 1;  // a code value of 8 bits in values in memory
-  int doubts = 0;  // as in GuidedLayers
+  int doubts = 0;  // see GuidedLayers
   float doubt = 0;
 };
 
@@ -205,10 +205,10 @@ using GuidedColoursKernel = void (*)(GuidedPacked, GuidedCoefficients, GuidedRes
 using GuidedPixelsKernel = void (*)(GuidedSource, GuidedDestination, GuidedCoefficients,
                                     GuidedResult);
 
-constexpr int kStatisticsWarps = 8;   // of a block of guided_statistics_tile
+constexpr int kStatisticsWarps = 8;   // warps per block of guided_statistics_tile
 constexpr int kStatisticsTile = 128;  // its columns, halo included
 constexpr int kWideThreads = 512;
-constexpr int kGuidedRowsPerThread = 4;  // of guided_apply_pixels, cell 1
+constexpr int kGuidedRowsPerThread = 4;  // for guided_apply_pixels, cell 1
 
 // The statistics kernels. With `direct`, they read words straight from the source.
 GuidedStatisticsKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks);

@@ -402,7 +402,7 @@ template <int kReach>
 struct VoteArrays {
   Window w;
   uint4* models;    // two a cell, of each class
-  float2* weights;  // of each class's cells
+  float2* weights;  // weights of each class's cells
   float* gaussian;  // over a window, zeros up to a whole tile
   float* counted;   // by home cell and class: the weights of its window under the Gaussian
 
@@ -534,7 +534,7 @@ __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const Vot
                    value[2 * i] >> 16 | one, value[2 * i + 1] >> 16 | one);
   float sum[2][2][2] = {};  // by class, matrix, row
   const uint2* const models =
-      reinterpret_cast<const uint2*>(m.models + 2 * me.home * w.side) + t;  // of four words a cell
+      reinterpret_cast<const uint2*>(m.models + 2 * me.home * w.side) + t;  // a cell has four words
   const float* const weights = m.counted + me.home * 2 * 8 * w.tiles;
   // Adds weight times max(u, 0)^8. The square is one instruction: u is at most 1.
   const auto add = [](float u, float weight, float& to) {

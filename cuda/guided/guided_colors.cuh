@@ -102,7 +102,7 @@ __device__ __forceinline__ void find_error(const ColorVotes& v, const ErrorSums&
   using G = GuidedColors;
   constexpr int near = G::kErrorNear, unit = G::kErrorUnit;
   VF_SHARED(unsigned long long[kErrorSums], sums);
-  VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
+  VF_SHARED(uint32_t[kErrorClasses], share);  // in 1/2^16; the first far one is for all
   const int lane = threadIdx.x & 31, side = lane / kErrorBins, first = lane % kErrorBins;
   if (lane < kErrorSums) sums[lane] = counted.total();
   __syncwarp();

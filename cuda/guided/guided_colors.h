@@ -45,7 +45,7 @@ struct ColorVotes {
   float trust = 0;                 // 4 L over the scale of X
   float variance = 0;              // S^2
   float minimum = 0;               // smallest weight of a class
-  float epsilon = 0;               // of the guided filter, in squares of code values of 8 bits
+  float epsilon = 0;               // the guided filter's, in squares of 8-bit code values
 
   uint32_t* words = nullptr;        // the samples, up to the pitch
   int16_t* prior = nullptr;         // X, up to the pitch
@@ -53,7 +53,7 @@ struct ColorVotes {
   uint4* models = nullptr;          // two for each cell, of the background, then of the subject
   float2* weights = nullptr;        // n S^2 / v and n of each cell, in the same order
   uint32_t* result = nullptr;       // samples: the guide's bytes, and P
-  GuidedSide* own_sides = nullptr;  // of the samples, where `low` has others
+  GuidedSide* own_sides = nullptr;  // sides of the samples if `low` has others
 
   // Previous frames: the guide's means in 1/256 code values, and X, as words of 16 bits.
   uint2* previous = nullptr;
@@ -68,7 +68,7 @@ struct ColorVotes {
   // These are the guided filter's samples at another subsample.
   uint32_t* low = nullptr;
   int low_pitch = 0;
-  GuidedSide* sides = nullptr;  // as in GuidedMeans
+  GuidedSide* sides = nullptr;  // see GuidedMeans
 };
 
 constexpr int kVotesTileX = 32, kVotesTileY = 16;  // samples of a block of the prior and the models

@@ -154,7 +154,7 @@ __global__ __launch_bounds__(rows == 1 ? 1024 : 32 * kVotesStatisticsY / rows,
   constexpr int warps = kVotesStatisticsY / rows, threads = 32 * warps;
   VF_SHARED_ALIGNED(16, Tile, tile);
   VF_SHARED_ALIGNED(16, float4[rows == 1 ? warps / kStrip : 1][kWide],
-                    upper);  // of strips: their upper rows
+                    upper);  // the upper rows of strips
   VF_SHARED(Found, found);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int x0 = int(blockIdx.x) * kVotesStatisticsX - kRadius;

@@ -80,7 +80,7 @@ struct Sums {
 
 struct Tile {
   uint32_t words[kHigh][kWide];         // colours and a
-  uint16_t weights[kHigh][kWide];       // of both layers, 0 outside of the frame
+  uint16_t weights[kHigh][kWide];       // both layers', 0 outside of the frame
   uint32_t sums[kSums][kOutY][kPitch];  // down the windows
   uint2 better[kOutY][kOutX];           // F of the first round, improved, as halves
 };

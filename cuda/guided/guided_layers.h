@@ -12,17 +12,17 @@ struct Layers {
   SampleWords words;          // the guide's bytes count
   // A code value of 8 bits in values in memory, and the value that colours are taken relative to.
   float unit = 1, midpoint = 128;
-  uint4* found = nullptr;  // as in GuidedLayerColors
+  uint4* found = nullptr;  // see GuidedLayerColors
   // Cells of 2^shift x 2^shift samples: sums of w times colour and of w.
   int shift = 0, cell_width = 0, cell_height = 0;
   float4* cells = nullptr;
-  uint4* totals = nullptr;  // the same sums for each of the `blocks` blocks of samples
+  uint4* totals = nullptr;  // these sums for each of the `blocks` blocks of samples
   int blocks = 0;
   int radius = 0;
   float weight[GuidedLayers::kMaxRadius + 1] = {};
   float enough = 0;          // weight of the frame's mean background
   float background[3] = {};  // used where the frame shows none, in code values of 8 bits
-  uint2* blurred = nullptr;  // as in GuidedLayerColors
+  uint2* blurred = nullptr;  // see GuidedLayerColors
   // The result of the first of two rounds: colours of the background alone, and 1.
   float4* filled = nullptr;
 };

@@ -96,7 +96,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
   }
   let_next_start();
   __syncthreads();
-  uint32_t sum[kMoments * 4];  // of four neighbouring columns
+  uint32_t sum[kMoments * 4];  // sums of four neighbouring columns
 #pragma unroll
   for (int i = 0; i < kMoments * 4; i++) sum[i] = 0;
   const uint4* const column =

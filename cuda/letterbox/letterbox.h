@@ -23,7 +23,7 @@ struct AxisArgs {
   float multiply, add;             // affine
   double origin, step;             // edge: (X + origin) * step - 0.5
   float begin, end;                // edge: limits of the picture in the destination
-  int first, count;                // the same in whole pixels
+  int first, count;                // these limits in whole pixels
   int size;                        // size of the source
   int chroma_size;
   float chroma_step, chroma_offset;

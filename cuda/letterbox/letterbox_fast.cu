@@ -52,7 +52,7 @@ constexpr int kWholeBits = 0x4b400000;
 
 struct Floor {
   int i;
-  float f;  // as a float
+  float f;  // the value as a float
 };
 __device__ __forceinline__ Floor floor_of(float v) {
   const float shifted = __fadd_rd(v, kWhole);

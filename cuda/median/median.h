@@ -18,7 +18,7 @@ struct Plane {
   int size_x, size_y;
   Border border;
   uint32_t border_value[kMaxChannels];
-  uint32_t threshold;  // of outliers, as stored
+  uint32_t threshold;  // outliers differ by more, in stored units
 };
 
 // Channels of a plane that are filtered: `count` of them, numbered in `index`.

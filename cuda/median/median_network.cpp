@@ -72,7 +72,7 @@ class NetworkPass final : public PlanePass {
   NetworkArgs args_ = {};
   dim3 grid_, pair_grid_;
   bool dense_ = false, overlaps_ = false, comes_last_ = false;
-  unsigned vector_bytes_ = 0;  // that a thread writes at once in a row
+  unsigned vector_bytes_ = 0;  // bytes that a thread writes at once in a row
 };
 
 // Finds whether the code that the driver has loaded for a kernel runs on the device.

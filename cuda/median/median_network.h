@@ -19,7 +19,7 @@ struct NetworkArgs {
   bool overlaps;                        // the previous launch, of another plane
   bool pairs;                           // both channels of a pixel are filtered at once
   bool outliers;                        // other pixels keep their values
-  uint32_t threshold;                   // of outliers
+  uint32_t threshold;                   // outliers differ by more
   uint32_t keep;                        // rgba8: bits of a pixel that are copied
   uint32_t one;                         // 1
   ChannelArgs channels;                 // rgba8: border_value is the pixel

@@ -227,7 +227,7 @@ struct TileSortArgs {
   uint32_t outside[kMaxChannels];  // its key outside the frame
   int capacity;                    // items of a list
   Rect rect[4];
-  int tiles[4], across[4];  // of each rectangle
+  int tiles[4], across[4];  // tiles of each rectangle, and tiles in a row
 };
 
 // Describes the union of a tile's windows.

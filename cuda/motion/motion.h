@@ -59,7 +59,7 @@ struct MotionFind {
   Pair pair[MotionPlan::kMostPairs];  // by blockIdx.z
   MotionLevels levels;
   int level = 0;      // the one whose vectors the launch writes
-  MotionParts parts;  // of the finest level
+  MotionParts parts;  // parts of the finest level
 };
 using MotionFindKernel = void (*)(MotionFind);
 

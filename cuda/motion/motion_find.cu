@@ -207,7 +207,7 @@ class Patch {
   }
 
  private:
-  static constexpr int kRows = kPatch / kLanes;  // of a lane
+  static constexpr int kRows = kPatch / kLanes;  // rows per lane
 
   struct Rows {
     uint32_t v[kRows][kWords];
@@ -333,7 +333,7 @@ class Patch {
   Solver solver_;
   // Sums over the lane's samples: of their squares, and of the products with the slopes.
   int own_, own_x_, own_y_;
-  Rows best_;    // what was read along the best vector
+  Rows best_;    // samples that were read along the best vector
   int squares_;  // the sum of the squared differences from it
 };
 

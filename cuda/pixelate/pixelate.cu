@@ -53,7 +53,7 @@ struct BlocksArgs {
   BlockAxis x, y;
   int tiles_x, across;  // tiles in a row of them; blocks of a tile, side by side
   int warps, lanes;     // warps that share the rows of a block; lanes that share its columns
-  int bands;            // of a block's rows, one for each tile
+  int bands;            // bands of a block's rows, one for each tile
   uint64_t* sums;       // by row of blocks, band, block, channel
   int shift;
   uint8_t mask;

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   const int row = int(threadIdx.x * l.row_factor >> kRowShift);
   const int column = int(threadIdx.x) - row * l.vectors;
   const int64_t at = int64_t(tile_x * l.vectors + column) * 16;
-  const int bytes = l.row_bytes - int(at);  // of the vector and of those behind it
+  const int bytes = l.row_bytes - int(at);  // bytes of this vector and of the later ones
   // The thread has `rows` vectors. The last blocks may have fewer rows than a column has threads.
   const bool is_used = row < l.rows && bytes > 0;
   const int rows = is_used ? int(unsigned(y1 - y0 - row + l.rows - 1) / unsigned(l.rows)) : 0;

@@ -22,7 +22,7 @@ namespace vf::cuda {
 namespace {
 
 struct Shared {
-  uint32_t sums[kMaxChannels][32];  // of the channels, by warp
+  uint32_t sums[kMaxChannels][32];  // sums of the channels, by warp
 };
 
 // kStreams: marked as what L2 gives up first.

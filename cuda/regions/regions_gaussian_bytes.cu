@@ -148,7 +148,7 @@ __host__ __device__ constexpr int pitch_of(int columns) {
 struct Rows {
   int x;              // the first sample's column
   int from;           // this thread's row of the frame; -1: outside
-  int columns;        // of samples, a multiple of 16
+  int columns;        // columns of samples, a multiple of 16
   uint8_t* to;        // this thread's row of the first channel
   int channel_bytes;  // from one channel to the next
   int first, step;    // this thread's groups of samples

@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(kThreads, 5)
     blur_word_rows(const __grid_constant__ GaussianArgs p) {
   constexpr bool kWide = std::is_same_v<K, WideWords>;
   constexpr int kBlockRows = K::kRows * K::kFirstTall, kParts = kBlockRows / 8;
-  constexpr float kUnit = kWide ? 0x1p-24f * kScale : kScale;  // of the sums
+  constexpr float kUnit = kWide ? 0x1p-24f * kScale : kScale;  // unit of the sums
   VF_SHARED(WeightPairs, weights);
   let_next_start();
   Region region;

@@ -32,7 +32,7 @@ struct AtlasArgs {
   uint8_t* atlas[kMaxPlanes];
   int stride[kMaxPlanes];
   uint8_t margin_x[kMaxPlanes], margin_y[kMaxPlanes], step[kMaxPlanes];
-  uint16_t outside[kMaxPlanes][kMaxChannels];  // as stored
+  uint16_t outside[kMaxPlanes][kMaxChannels];  // in the units of stored samples
 };
 
 __host__ __device__ __forceinline__ int cells_along(int from, int to, int cell) {
@@ -46,7 +46,7 @@ __host__ __device__ __forceinline__ int tiles_along(int cell, int margin, int ti
 // The work of a block: a tile of a plane of a cell.
 struct CellTile {
   RegionTile tile;
-  PlaneRect rect;   // of the cell, as far as it is in the region
+  PlaneRect rect;   // the part of the cell that is in the region
   int x, y;         // the cell's first sample
   int left, top;    // the cell's place in the atlas, with its margins
   int column, row;  // the tile's first sample, of those with margins

@@ -102,7 +102,7 @@ class Stage {
   vf::Status for_bands(F&& f) const;
   vf::Queue* queue_ = nullptr;
   const Format* format_ = nullptr;
-  vf::Allocation host_, device_;  // the same bytes; host_ is empty until a frame needs it
+  vf::Allocation host_, device_;  // both hold the frame's bytes; host_ is empty until needed
   size_t size_ = 0, row_[GST_VIDEO_MAX_PLANES] = {}, start_[GST_VIDEO_MAX_PLANES] = {};
   int rows_[GST_VIDEO_MAX_PLANES] = {};
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};

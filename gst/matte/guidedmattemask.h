@@ -95,7 +95,7 @@ class MatteMasks {
   Parts next_, shown_;
   std::vector<vf::MaskPart> field_;
   std::vector<uint8_t> selected_;  // 255 for the numbers of selected regions
-  std::vector<int> channels_;      // of the tensor, that are the subject
+  std::vector<int> channels_;      // channels of the tensor that are the subject
   // If labels have errors, `largest_error_` is above 0, and these are the shares of it that the
   // selected regions have by their numbers, and the channels.
   std::vector<uint8_t> region_errors_, channel_errors_;

@@ -150,8 +150,8 @@ class RegionFrames {
 
   vf::RegionTracker tracker_;
   std::vector<vf::Detection> detections_;
-  std::vector<vf::RegionBox> boxes_;  // of the frame, or of its first field and then of its second
-  std::string areas_text_;            // what areas_ was read from
+  std::vector<vf::RegionBox> boxes_;  // boxes of the frame, or of its first and then second field
+  std::string areas_text_;            // the text that areas_ was read from
   Areas areas_;
   std::vector<vf::RegionBox> area_boxes_;
   int width_ = 0, height_ = 0;

@@ -357,7 +357,7 @@ constexpr int kFrames = 10;
 // Makes a clip in which a portrait moves.
 struct Clip {
   Picture head;
-  Rect box;  // of the face in `head`
+  Rect box;  // place of the face in `head`
   int width, height;
 
   Clip(const Portrait& p, double size) {

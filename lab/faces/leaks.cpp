@@ -76,7 +76,7 @@ Path make_path(Random& random, Way way, cv::Size frame, const Path* other) {
   const double size = frame.height * between(random, 1 / 12.0, 2 / 9.0);
   const double speed = between(random, 0.01, 0.1) * size;
   const double step = between(random, 8, 14), bob = between(random, 0, 0.04) * size;
-  const double turning = between(random, 0.01, 0.05);  // of the head, per frame
+  const double turning = between(random, 0.01, 0.05);  // turn of the head per frame
   const bool from_left = other ? (*other)[0].x > 0 : between(random, 0, 1) < 0.5;
   int first = int(between(random, 10, 60)), last = kFrames;
   double angle = between(random, -0.3, 0.3), x, y = between(random, 0.25, 0.75) * frame.height;
@@ -184,10 +184,10 @@ std::vector<cv::Mat> load_clip(const std::string& pattern) {
 
 // Describes a face in a frame. A sample stands for kStep x kStep pixels.
 struct Truth {
-  cv::Rect box;           // what of it lies in the frame
+  cv::Rect box;           // the part that lies in the frame
   int all = 0, seen = 0;  // samples of it that lie in the frame or outside, and that are seen
-  cv::Rect at;            // of `samples` in a picture of samples
-  cv::Mat samples;        // those that are seen
+  cv::Rect at;            // place of `samples` in a picture of samples
+  cv::Mat samples;        // the samples that are seen
 };
 
 // A composed clip.
@@ -347,7 +347,7 @@ std::vector<std::vector<vf::Detection>> detect(Random& random, const Clip& clip,
 
 struct Counts {
   double face = 0, clear = 0;    // samples of faces, and those that no region covers
-  double early = 0;              // of them, those of faces before their first result
+  double early = 0;              // shown samples of faces before their first result
   double other = 0, hidden = 0;  // samples of no face, and those that are filtered
   int faces = 0, shown = 0;      // faces in frames, and those of which more than a tenth is clear
 };
@@ -402,7 +402,7 @@ void run(const Clip& clip, const std::vector<std::vector<vf::Detection>>& result
       kExpand,    clip.size.width,     clip.size.height,      mode.follow};
   vf::RegionTracker tracker;
   size_t left = 0;
-  int measured = 0;  // of the frames before this one, without a gap
+  int measured = 0;  // number of frames before this one without a gap
   std::vector<bool> known(kFaces);
   int64_t unseen[kFaces] = {};
   const auto leave = [&] {

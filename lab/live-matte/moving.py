@@ -21,7 +21,7 @@ from common import FOLDER, PROGRAM, gcf, samples_of, without_loss  # noqa: E402
 FRAMES = 75
 SIZE = 640, 360
 CUT = 96, 528  # the columns that are shown
-SWAY = 0.12  # of the width, to both sides
+SWAY = 0.12  # share of the width, to both sides
 BEHIND = np.array([0x60, 0x38, 0x20])  # blue, green and red of the new background
 
 

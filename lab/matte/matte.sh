@@ -38,7 +38,7 @@ for name in animals/mammals/dogs/dog animals/mammals/dogs/fox animals/mammals/fe
   plants/trees/holm_oak clothes/hats/green_fedora; do
   arguments+=(--cutout "$stamps/$name.png")
 done
-# Of the defaults, only the rule against specks was chosen on these subjects and clips.
+# Only the default of the rule against specks was chosen on these subjects and clips.
 mkdir -p frames3
 for i in 0 1 2 3 4; do ln -sf "$voc/JPEGImages/0000010$i.jpg" "frames3/00$((i + 1)).png"; done
 arguments+=(--holdout-frames "$cache/frames2/%03d.png" --holdout-frames "$cache/frames3/%03d.png")

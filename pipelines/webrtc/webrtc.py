@@ -99,7 +99,7 @@ class Session:
         self.channel.connect("on-message-string", self.received)
         self.open = self.closed = False
         self.ended = None  # why the stream has ended: a text, which is empty at the end of a clip
-        self.lock = threading.Lock()  # of open and ended
+        self.lock = threading.Lock()  # guards open and ended
         for element in self.elements.values():
             element.set_property("stats-interval", 1000)
         self.thread = threading.Thread(target=self.watch, daemon=True)

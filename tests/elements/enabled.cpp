@@ -542,7 +542,7 @@ void unusable_case(Suite& suite, const Element& e) {
 }  // namespace
 
 void enabled_cases(Suite& suite, const Element& e) {
-  if (&e == &regions_element) return;  // the same element
+  if (&e == &regions_element) return;  // its element has these cases already
   for (const Switched& s : kSwitched) {
     if (strcmp(s.element, e.name)) continue;
     for (const Row& row : kRows) {

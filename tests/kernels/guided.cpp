@@ -902,7 +902,7 @@ void chroma_of_composites(Context& context) {
         if (Status s = device.queue().sync(); !s.ok()) return s.message();
         device.download(out, frame);
       }
-      double change = 0;  // of the chroma, so that there is something to see
+      double change = 0;  // change of the chroma, so that the test sees something
       for (int c = 1; c < 3; c++)
         for (int y = 0; y < from.layout.plane[c].height; y++)
           for (int x = 0; x < from.layout.plane[c].width; x++) {

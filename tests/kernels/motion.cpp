@@ -96,7 +96,7 @@ struct Known {
   const char* name;
   double dx, dy;         // pixels
   double degrees, zoom;  // about the middle
-  double sigma;          // of the noise
+  double sigma;          // the noise's sigma
   double mean_error;     // largest mean error of the vectors, pixels
   int square = 0;        // pixels: only a square moves, and only its inner blocks count
 };

@@ -21,7 +21,7 @@ GREEN, BLUE = (0, 177, 64), (32, 48, 224)
 PLAIN = "--background", "color:00b140"
 RED = (255, 0, 0)
 NEAR = 40  # The network may take a part of the test's ball for a person.
-LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # of linux/prctl.h
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # from linux/prctl.h
 
 
 def colors(line):

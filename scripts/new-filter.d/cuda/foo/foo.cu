@@ -21,7 +21,7 @@ struct Args {
   uint8_t* dst;
   ptrdiff_t src_stride, dst_stride;
   int width, height, step, channels;
-  unsigned mask;  // of the channels that are filtered
+  unsigned mask;  // has a bit for each channel that is filtered
   FooScale scale;
 };
 

@@ -31,10 +31,10 @@ struct MaskPart {
   // The rectangle in which the image counts. Pixels of the image whose centres are outside of it
   // (borders, padding) are not read, and the pixels at its edge are repeated.
   MaskRectangle counts;
-  // A second image of the same size and stride, or null. It has the error of the mask's edge as a
-  // share of GuidedParams::mask_error, where 255 is all of it, as it is without such an image. With
-  // MatteRefine::colors it tells apart classes whose edges are off by different amounts, so each
-  // pixel should have the error of the nearest class, on both sides of the edge.
+  // A second image of the same size and stride, or null. A value of 255 means that the mask's edge
+  // has the error GuidedParams::mask_error, and smaller values stand for a share of it. Null stands
+  // for 255. MatteRefine::colors uses this for classes whose edges have different errors: on both
+  // sides of the edge, each pixel should have the error of the nearest class.
   const uint8_t* error = nullptr;
 };
 

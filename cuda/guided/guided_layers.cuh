@@ -62,8 +62,8 @@ __device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerCol
 }
 
 // Removes the background's share from the colours v of a pixel whose matte q is above 0. f and b
-// are the colours of the two layers and their variances, and all colours are less `middle`. v is in
-// range.
+// have the colours and the variance of the two layers. `middle` was subtracted from all colours.
+// The result is limited to the range of the format.
 __device__ __forceinline__ void estimate_colors(const GuidedResult& g, const float* f,
                                                 const float* b, float q, float middle, float* v) {
   const float full = g.full, more = float(GuidedLayers::kSpread) * full * full;

@@ -338,8 +338,8 @@ class Patch {
 };
 
 // A stage searches the level `m.level` + stage. The stages' warps follow each other, from the
-// coarsest one on. A block searches kMotionFindX x kMotionFindY patches of the first stage, and
-// those of the others that these need.
+// coarsest one on. A block searches kMotionFindX x kMotionFindY patches of the first stage, and the
+// patches of the other stages that these need.
 constexpr int kStages = kLevels - 1;
 constexpr int kCoarseLanes = 4;
 __device__ __forceinline__ constexpr int across(int stage) {

@@ -6,8 +6,8 @@
 // from others. Four lanes of a warp, which are neighbours, have a sample of the coarsest level
 // together. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the sample.
 // The samples that repeat an edge are written in the same launch. Threads at the ends of a row write
-// those beside it. Those above and below the picture have threads of their own, which make the
-// nearest samples again.
+// the samples to its left and right. Other threads make the rows above and below the picture, by
+// computing the nearest samples again.
 // Blocks inside the picture run code that does not look for its edges.
 // Traffic: a picture of 8 bits is read 1.6 times, mostly from the cache, and 0.34 B per pixel are
 // written. Latency limits the speed of small pictures, and instructions that of large ones.

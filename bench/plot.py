@@ -2,11 +2,11 @@
 """Draws docs/images/speed-*.png: device time over kernel and frame size, compared with other
 libraries.
 
-    bench/plot.py [--peers FILE] [--out FOLDER] [RESULTS...]
+    bench/plot.py [--peers FILE] [--out FOLDER] RESULTS...
 
-RESULTS are CSV from bench-kernels --csv, or any text that contains its printed table, such as
-lab/gpu-report.md (the default). If a row occurs twice, the later one counts. Needs matplotlib
-(Debian: python3-matplotlib), which nothing else here needs.
+RESULTS are CSV from bench-kernels --csv, or any text that contains its printed table. If a row
+occurs twice, the later one counts. Needs matplotlib (Debian: python3-matplotlib), which nothing
+else here needs.
 """
 import argparse
 import pathlib
@@ -36,8 +36,8 @@ def pairs(points):
 
 
 def plain_ticks(axis, at):
-    # Labels are at least a fourteenth of the logarithmic axis apart.
-    named, apart = [], (max(at) / min(at)) ** 0.07
+    # Labels are at least an eleventh of the logarithmic axis apart.
+    named, apart = [], (max(at) / min(at)) ** 0.09
     for v in at:
         if not named or v >= named[-1] * apart:
             named.append(v)
@@ -69,7 +69,7 @@ def over_kernel_size(table, peers, out, name, frames, grid):
         rows = [(k, table.get((name, frame, f'{k}x{k}'))) for k in sizes]
         best = [(k, peers.get((name, frame, f'{k}x{k}'))) for k in sizes]
         for points, column, style, label in (
-                (rows, 'peer us', {'ls': ':', 'marker': 'v', 'color': NPP}, 'NPP, same run'),
+                (best, 'npp us', {'ls': ':', 'marker': 'v', 'color': NPP}, 'NPP 13'),
                 (best, 'us', {'ls': '--', 'marker': 's', 'color': PEER}, 'best peer'),
                 (rows, 'us', {'ls': '-', 'marker': 'o', 'color': OURS}, 'this project'),
                 (rows, 'floor us', {'ls': '-', 'color': FLOOR}, 'copy of the frame')):
@@ -142,8 +142,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--peers', type=pathlib.Path, default=ROOT / 'lab' / 'peers.csv')
     parser.add_argument('--out', type=pathlib.Path, default=ROOT / 'docs' / 'images')
-    parser.add_argument('results', nargs='*', type=pathlib.Path,
-                        default=[ROOT / 'lab' / 'gpu-report.md'])
+    parser.add_argument('results', nargs='+', type=pathlib.Path)
     options = parser.parse_args()
     table, peers = read(options.results), read([options.peers])
     over_kernel_size(table, peers, options.out, 'gaussian',

@@ -257,7 +257,7 @@ void weigh_row(int n, const int16_t* VF_RESTRICT prior, const float* VF_RESTRICT
   for (int x = 0; x < n; x += lanes) {
     const auto t = hn::LoadU(d, logit + x), one = hn::Set(d, 1.0f);
     const auto e = hn::Exp(d, hn::Neg(hn::Abs(t)));
-    // The smaller one by its own quotient, which keeps its digits.
+    // The smaller share is a product and not 1 - more, which would lose digits.
     const auto more = hn::Div(one, hn::Add(one, e)), small = hn::Mul(e, more);
     const auto positive = hn::Gt(t, hn::Zero(d));
     hn::StoreU(hn::IfThenElse(positive, more, small), d, fore + x);

@@ -40,13 +40,13 @@ struct GuidedLayers {
   static constexpr double kFar = 3;
 
   bool estimates = false, blurs = false;
-  // The matte is off more often than that of the guided filter alone: it is of refine=colors.
+  // Whether refine=colors made the matte, which is then wrong more often than with refine=guided.
   bool doubts = false;
-  // How often a pixel is the subject's alone although the matte says otherwise.
+  // How likely it is that a pixel shows only the subject although the matte says otherwise.
   float doubt() const { return doubts ? 1 : 0.3f; }
   int width = 0, height = 0;  // in samples
-  // The blur's cell, in samples; the size in cells; and the kernel's weights by distance, of sum 1.
-  // `second` has those of the second round, and is empty where there is none.
+  // The blur's cell, in samples; the size in cells; and the kernel's weights by distance, whose sum
+  // over the kernel is 1. `second` has the weights of a second round, and is empty without one.
   int cell = 1, cell_width = 0, cell_height = 0;
   std::vector<float> weight, second;
 

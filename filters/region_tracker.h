@@ -83,11 +83,11 @@ class RegionTracker {
   int64_t time() const { return left_; }
   // Whether boxes of that frame can follow a motion.
   bool can_follow() const { return !following_.empty(); }
-  // Moves the held boxes of the frame that left last. `motion` (may be null) is that of an earlier
-  // frame: the speed since then is taken to be the same. Before the first known motion, it is that
-  // of the object's last results. Boxes
-  // stay inside the frame. If something else seems to move in a box than before, for example
-  // somebody who passes in front, the box is also filtered where it was at that time.
+  // Moves the held boxes of the frame that left last. `motion` (may be null) is the motion of an
+  // earlier frame, and the speed is assumed to be constant since then. Before the first known
+  // motion, the speed follows from the object's last results. Boxes stay inside the frame. If
+  // something else seems to move in a box than before, for example somebody who passes in front,
+  // the box is also filtered where it was at that time.
   void follow(const BoxMotion* motion, const Settings& settings);
   // Where the next call of follow() will ask for the motion of that frame.
   const std::vector<RegionBox>& followed() const { return followed_; }
@@ -129,9 +129,9 @@ class RegionTracker {
   struct Held {
     Sighting last;
     int64_t age;  // since the object was last found
-    // The box has moved so far until `moved_at`, and goes on with this speed in pixels per
-    // nanosecond. The first speed is that of the results, and `has_speed` says that it was
-    // measured.
+    // Until `moved_at`, the box has moved by `moved`. From then on, it moves by `speed` in pixels
+    // per nanosecond. `has_speed` says that the motion of the picture was measured. Before, the
+    // speed follows from the results.
     Offset moved, speed;
     int64_t moved_at;
     bool has_speed = false;

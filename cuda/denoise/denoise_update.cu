@@ -414,7 +414,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   }
   read_moved(d, piece, piece_x, piece_y, taps, in.t, in.p);
   end_piece<kFast>(d, bx, by, in);
-  // A block at the frame's edge also stands for those behind it. These have no test of their own.
+  // A block at the frame's edge also stands for the blocks beyond the edge, which have no test.
   const bool at_edge = bx0 + kTileX > d.blocks_x || by0 + kTileY > d.blocks_y;
   const auto keep_test = [&](int r, int k, const float2& v) {
     float2* to = &tests[kRows * warp + r + 1][2 * lane + k + 1];

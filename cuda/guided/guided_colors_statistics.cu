@@ -71,8 +71,8 @@ __device__ __forceinline__ void fetch(const ColorVotes& v, T (*to)[wide], const 
   }
 }
 
-// Makes the tile's words those of guide and P, half a row a warp at a time, and finds which samples
-// are in the band. Not unrolled: instructions that are new come slowly.
+// Fills the tile with words of guide and P, and finds which samples are in the band. A warp makes
+// half a row at a time. The loop is not unrolled, because new instructions are fetched slowly.
 template <int warps>
 __device__ __forceinline__ void make_words(const ColorVotes& v, const Found& error, Tile& tile,
                                            int x0, int y0) {

@@ -533,8 +533,8 @@ __device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t
   return e;
 }
 
-// Puts the frame's values back in the place of those of a thread's medians whose pixels are no
-// outliers. `low` and `high` are the extremes of the windows, and the stage has the frame's values.
+// Replaces a thread's medians by the frame's values where the pixels are no outliers. `low` and
+// `high` are the extremes of the windows, and the stage has the frame's values.
 template <class Tile>
 __device__ __forceinline__ void switch_outliers(uint32_t from, int pass, uint32_t threshold,
                                                 const uint32_t (&low)[Tile::kTileY][Tile::kTileX],

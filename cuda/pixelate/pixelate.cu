@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constan
       begin = p.x.edge(b) * kChannels + channel - v0 * kN;
       end = p.x.edge(b + 1) * kChannels - v0 * kN;
     } else if (valid) {
-      // A wide block's columns lie on each other; those of no vector of it are 0.
+      // The columns of a wide block are folded onto the same vectors. The rest is 0.
       begin = (channel + kChannels - v0 * kN % kChannels) % kChannels;
       end = kVectors * kN;
     }

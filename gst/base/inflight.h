@@ -3,8 +3,8 @@
 // submit() enqueues all work of a frame: mapping, the upload if it lies in host memory, filtering,
 // and the download of the result. complete() waits for the oldest frame and returns it. An element
 // without latency (depth 0) completes each frame as soon as it is submitted. With depth n, n frames
-// stay in flight: uploads, filtering and downloads then have a queue each, so that those of
-// neighbouring frames overlap. On the CPU backend, submit() filters the frame before it returns.
+// stay in flight. Uploads, filtering and downloads then have a queue each, so that the work on
+// neighbouring frames overlaps. On the CPU backend, submit() filters the frame before it returns.
 #pragma once
 
 #include <deque>

@@ -39,9 +39,10 @@ class LiveSettings {
   // Drops the changes, which a plan was made with, if `seen` is still the last one. Otherwise it
   // returns false, because it is not known which of them the plan has.
   bool commit(guint64 seen);
-  // Takes the change to put back after the settings failed with the changes up to `seen`: that of
-  // the property `named`, or else the last one. Returns false if there is none, or if others came
-  // since: then `*again` says that the settings may be tried once more.
+  // Takes the change to put back after the settings failed with the changes up to `seen`. It is the
+  // change of the property `named`, or else the last one. Returns false if there is none, or if
+  // other changes came since. In the second case, `*again` says that the settings may be tried once
+  // more.
   bool take(guint64 seen, const GParamSpec* named, PutBack* out, bool* again);
   void clear();
 

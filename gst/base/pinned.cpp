@@ -142,7 +142,7 @@ GstAllocator* pinned_allocator_new(GstCudaContext* context) {
 }
 
 bool is_pinned(GstMemory* memory) {
-  // Compares the name, since a program may contain this code twice: in the plugin and of its own.
+  // Compares the name, because a program may contain this code twice: in the plugin and in itself.
   return gst_memory_is_type(memory, kMemoryType);
 }
 

@@ -20,8 +20,8 @@ using EventRef = std::shared_ptr<GstEvent>;
 // another event gets another object.
 class StreamEvents {
  public:
-  // Returns these events with `event` (not taken) in the place of those that it replaces. A
-  // stream-start replaces all.
+  // Returns these events with `event` (not taken) added, and without the events that it replaces. A
+  // stream-start replaces all of them.
   static std::shared_ptr<const StreamEvents> with(const StreamEvents* events, GstEvent* event);
   // Lists the events, stream-start first.
   const std::vector<EventRef>& list() const { return list_; }
@@ -56,9 +56,8 @@ GstEvent* new_stream_end(guint stream, bool removed);
 // Returns false for other events.
 bool parse_stream_end(GstEvent* event, guint* stream, bool* removed);
 
-// Says, in order with the batches, that a stream has no frames for the time of a GAP event (not
-// taken), with what its pad must have got before. `events` are the stream's, and `caps` those of
-// its frames.
+// Makes an event that says, in order with the batches, that a stream has no frames for the time of
+// a GAP event (not taken). The stream's pad must have got `events`, and the frames' `caps`, before.
 GstEvent* new_stream_gap(guint stream, const StreamEvents& events, GstCaps* caps, GstEvent* gap);
 struct StreamGap {
   guint stream;

@@ -77,8 +77,8 @@ class MatteMasks {
   // Adds a part of width x height pixels and returns where to write them.
   uint8_t* add(int width, int height, const vf::MaskRectangle& image,
                const vf::MaskRectangle& counts);
-  // Gives the last part errors: `fill` writes them, with 0 where they are those of the nearest other
-  // pixel.
+  // Gives the last part errors. `fill` writes them, and writes 0 where the error of the nearest
+  // other pixel applies.
   void add_errors(const std::function<void(uint8_t*)>& fill);
   // Returns the share of the largest error that a label's error is.
   uint8_t share_of(int label_error) const;

@@ -291,8 +291,8 @@ class FieldMotion final : public vf::BoxMotion {
   const vf::BoxMotion& field_;
 };
 
-// The motion that moves boxes is that of the frame before. The plan measures this frame only if
-// boxes can follow.
+// Boxes are moved by the motion of the previous frame. The plan measures the motion of this frame
+// only if boxes can follow it.
 vf::Status RegionFrames::follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
   vf::RegionMotion* motion = plan.motion();
   if (!motion) return {};

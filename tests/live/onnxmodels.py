@@ -307,8 +307,9 @@ class Provider:
     """Replaces ONNX Runtime with a CUDA provider: it runs sessions on the CPU, and tells what is bound where. A tensor on
     a device has an address there, and its numbers in the host's memory at `tensors[address]`."""
 
-    def __init__(self, starts=True, has=True):
-        self.real, self.starts, self.has, self.tensors, self.bound = fetch.onnxruntime(), starts, has, {}, []
+    def __init__(self, starts=True, has=True, runs=True):
+        self.real, self.starts, self.has, self.runs = fetch.onnxruntime(), starts, has, runs
+        self.tensors, self.bound = {}, []
         self.SessionOptions, self.OrtValue = self.real.SessionOptions, self
 
     def get_available_providers(self):
@@ -316,6 +317,8 @@ class Provider:
 
     def InferenceSession(self, file, options, providers):
         self.providers = providers
+        if not self.starts:
+            print("EP Error")
         return Session(self, self.real.InferenceSession(file, options, providers=["CPUExecutionProvider"]))
 
     def ortvalue_from_numpy(self, values, device, number):
@@ -327,10 +330,15 @@ class Session:
     def __init__(self, runtime, real):
         self.runtime, self.real = runtime, real
         self.get_inputs, self.get_outputs = real.get_inputs, real.get_outputs
-        self.run_with_iobinding = lambda binding: real.run_with_iobinding(binding.real)
+        self.on_device = runtime.has and runtime.starts and len(runtime.providers) > 1
 
     def get_providers(self):
-        return ["CUDAExecutionProvider"] * (self.runtime.has and self.runtime.starts) + ["CPUExecutionProvider"]
+        return ["CUDAExecutionProvider"] * self.on_device + ["CPUExecutionProvider"]
+
+    def run_with_iobinding(self, binding):
+        if self.on_device and not self.runtime.runs:
+            raise RuntimeError("cuDNN is missing\nsomewhere")
+        self.real.run_with_iobinding(binding.real)
 
     def io_binding(self):
         return Binding(self.runtime, self.real.io_binding())
@@ -367,10 +375,12 @@ class OnDevice:
 
 def with_runtime(runtime, make):
     kept, fetch.onnxruntime = fetch.onnxruntime, lambda: runtime
-    said = io.StringIO()
+    said, out = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
-            return make(), said.getvalue()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
+            made = make()
+        assert not out.getvalue(), out.getvalue()
+        return made, said.getvalue()
     finally:
         fetch.onnxruntime = kept
 
@@ -400,19 +410,21 @@ def a_tensor_on_the_device_is_bound_by_its_address():
     assert runtime.bound == [frame[0], *begin, *frame[1:], *frame], runtime.bound
 
 
-@case("no provider", "a provider that does not start", "the CPU is wanted")
+@case("no provider", "a provider that does not start", "a provider that does not run", "the CPU is wanted")
 def where_an_onnx_network_runs(name):
     """Without a provider that works, the network gets tensors in the host's memory, and the program says why."""
     file = plain()
-    runtime = Provider(starts=False, has=name != "no provider")
+    runtime = Provider(starts=name.endswith("run"), has=name != "no provider", runs=False)
     backend = "cpu" if "wanted" in name else "auto"
     net, said = with_runtime(runtime, lambda: network.load(file, network.Description(), None, 1, backend))
     why = {"no provider": ", because this ONNX Runtime has no CUDA provider (onnxruntime-gpu has one)",
+           "a provider that does not run": ", because it fails on the GPU: cuDNN is missing",
            "the CPU is wanted": ""}.get(name, ", because ONNX Runtime's CUDA provider does not start here")
     assert f"The network runs on the CPU{why}.\n" in said, said
     assert "CUDAMemory" not in net.letterbox[1], net.letterbox
     asked = [each[0] for each in runtime.providers if isinstance(each, tuple)]
-    assert asked == ["CUDAExecutionProvider"] * ("does not" in name), runtime.providers
+    assert asked == ["CUDAExecutionProvider"] * name.endswith("start"), runtime.providers
+    runtime.bound.clear()
     mask = net.mask(np.full(net.shape, 0.5, np.float32))
     assert abs(int(mask.max()) - 128) <= 1 and {each[1] for each in runtime.bound} == {"cpu"}, (mask.max(), runtime.bound)
 

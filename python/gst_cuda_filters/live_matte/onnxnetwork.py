@@ -38,7 +38,6 @@ class OnnxNetwork(Network):
         self.runtime = fetch.onnxruntime()
         self.session = self.make_session(file, threads, backend)
         self.device = "cuda" if CUDA in self.session.get_providers() else "cpu"
-        fetch.say(f"The network runs on the {self.place(backend)}.")
         self.inputs, self.outputs = self.session.get_inputs(), self.session.get_outputs()
         self.find_inputs(file)
         self.description = description.complete(self.known())
@@ -46,7 +45,7 @@ class OnnxNetwork(Network):
         self.find_size(file, size)
         self.restart()
         self.mask_name = self.outputs[min(self.description.output, len(self.outputs) - 1)].name
-        self.check(file, len(self.outputs), self.first_run(file))
+        self.check(file, len(self.outputs), lambda: self.first_run(file, threads, self.place(backend)))
         self.restart()
 
     def place(self, backend):
@@ -73,7 +72,8 @@ class OnnxNetwork(Network):
                 with contextlib.redirect_stdout(None):
                     self.runtime.preload_dlls()
         try:
-            with fetch.quiet():
+            # A provider that does not start is told on the standard output, too.
+            with fetch.quiet(), contextlib.redirect_stdout(None):
                 return self.runtime.InferenceSession(str(file), options, providers=providers)
         except Exception as error:  # the library has a class for each of its errors
             raise Failure(f"{file} is no model that ONNX Runtime runs: {str(error).splitlines()[0]}") from None
@@ -132,17 +132,24 @@ class OnnxNetwork(Network):
         scale = SIDE / min(width, height)
         self.width, self.height = (max(round(side * scale / STEP), 1) * STEP for side in (width, height))
 
-    def first_run(self, file):
-        def run():
-            try:
-                with fetch.quiet():
-                    return self.run(np.zeros(self.shape, self.tensor_type), False)
-            except Failure:
-                raise
-            except Exception as error:  # the library has a class for each of its errors
+    def first_run(self, file, threads, place):
+        """Returns the output for a black image. A network that fails on the GPU runs on the CPU."""
+        try:
+            with fetch.quiet():
+                values = self.run(np.zeros(self.shape, self.tensor_type), False)
+        except Failure:
+            raise
+        except Exception as error:  # the library has a class for each of its errors
+            why = str(error).splitlines()[0]
+            if self.device == "cpu":
                 raise Failure(f"{file} does not run on an image of {self.width}x{self.height} pixels (--model-size WxH): "
-                              f"{str(error).splitlines()[0]}") from None
-        return run
+                              f"{why}") from None
+            # Only a run shows whether cuDNN is there and the memory suffices.
+            self.session, self.device, self.on_device = self.make_session(file, threads, "cpu"), "cpu", False
+            self.restart()
+            return self.first_run(file, threads, f"CPU, because it fails on the GPU: {why}")
+        fetch.say(f"The network runs on the {place}.")
+        return values
 
     def restart(self):
         self.kept = [{}, {}]

@@ -14,6 +14,9 @@ from .network import Network, channels_last
 
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
 CUDA = "CUDAExecutionProvider"
+#: The network's work follows that on the legacy default stream, which waits for the tensor. Trying all algorithms for
+#: each new shape would take a second and save no time later, and numbers of TF32 would change mattes.
+CUDA_OPTIONS = {"user_compute_stream": "1", "cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}
 #: The shorter side of frames for networks that take any size. Sides are multiples of STEP, as MODNet needs.
 SIDE, STEP = 512, 32
 #: RVM is made for pictures that have so many pixels on the longer side after its own reduction.
@@ -64,8 +67,7 @@ class OnnxNetwork(Network):
         options.log_severity_level = 4
         providers = ["CPUExecutionProvider"]
         if CUDA in self.runtime.get_available_providers() and backend != "cpu":
-            # The network's work follows that on the legacy default stream, which waits for the tensor.
-            providers.insert(0, (CUDA, {"user_compute_stream": "1"}))
+            providers.insert(0, (CUDA, CUDA_OPTIONS))
             if hasattr(self.runtime, "preload_dlls"):
                 # CUDA's libraries may come from wheels. If one is missing, that is printed, and the
                 # CPU is used.

@@ -4,7 +4,8 @@ import numpy as np
 from common import FOLDER, MISSING, grays, live_matte, make
 from harness import Skip, case, equal, raises
 from gst_cuda_filters.live_matte import Failure, fetch
-from gst_cuda_filters.live_matte.network import Description, InPipeline
+from gst_cuda_filters.live_matte.masks import Enlarger
+from gst_cuda_filters.live_matte.network import Description, InPipeline, as_bytes
 
 WIDTH, HEIGHT = 64, 48  # input size of the networks
 SIZE = 320, 180  # size of the frame
@@ -185,3 +186,26 @@ def channels_in_the_pipeline():
     both = matte(classes=("background", "dog", "cat"), activation="softmax")
     equal((both["mask-label"], both["mask-activation"]), ("1,2", "softmax"))
     raises(Failure, "--model-channel hair: no names (--model-classes", matte, channel=("hair",))
+
+
+@case()
+def masks_as_bytes():
+    """Probabilities are rounded, and a mask with a value that is no number is none."""
+    values = np.random.default_rng(1).random((300, 500), np.float32) * 1.2 - 0.1
+    values[0, :2] = np.inf, -np.inf
+    assert (as_bytes(values) == (np.clip(values, 0, 1) * 255 + 0.5).astype(np.uint8)).all()
+    values[-1, -1] = np.nan
+    equal(as_bytes(values), None)
+
+
+@case(("8 columns", 8), ("6 columns", 6))
+def a_mask_of_the_frames_size(about):
+    """It stays as it is, and has the rows of a frame."""
+    columns = about[1]
+    mask, enlarge = np.arange(4 * columns, dtype=np.uint8).reshape(4, columns), Enlarger()
+    try:
+        same, half = (enlarge(mask[:rows], columns, 4).extract_dup(0, 32) for rows in (4, 2))
+    finally:
+        enlarge.stop()
+    assert (np.frombuffer(same, np.uint8).reshape(4, 8)[:, :columns] == mask).all(), same
+    assert (np.frombuffer(half, np.uint8).reshape(4, 8)[[0, 3], :columns] == mask[:2]).all(), half

@@ -34,14 +34,18 @@ class Enlarger:
         self.pipeline.set_state(Gst.State.PLAYING)
 
     def __call__(self, mask, width, height):
+        rows, columns = mask.shape
+        # Rows of GStreamer's frames begin at multiples of four bytes.
+        if columns % 4:
+            mask = np.pad(mask, ((0, 0), (0, -columns % 4)))
+        small = Gst.Buffer.new_wrapped(mask.tobytes())
+        if (columns, rows) == (width, height):
+            return small
         if self.wanted != (width, height):
             self.wanted = width, height
             self.size.props.caps = Gst.Caps.from_string(f"video/x-raw,width={width},height={height}")
-        rows, columns = mask.shape
-        # Rows of GStreamer's frames begin at multiples of four bytes.
-        mask = np.pad(mask, ((0, 0), (0, -columns % 4)))
         caps = Gst.Caps.from_string(f"video/x-raw,format=GRAY8,width={columns},height={rows},framerate=0/1")
-        self.small.emit("push-sample", Gst.Sample.new(Gst.Buffer.new_wrapped(mask.tobytes()), caps, None, None))
+        self.small.emit("push-sample", Gst.Sample.new(small, caps, None, None))
         sample = self.large.emit("pull-sample")
         if not sample:
             raise Failure("a mask could not be enlarged")

@@ -192,23 +192,36 @@ class Network:
     def restart(self):
         """Forgets the earlier frames."""
 
-    def probabilities(self, tensor, mirrored):
-        values = self.run(tensor, mirrored)
-        shares = ACTIVATIONS[self.description.activation](values)
-        return np.clip(shares[..., self.description.channel].sum(axis=-1), 0, 1)
+    def shares(self, tensor, mirrored):
+        """Returns the subject's probabilities, which may lie a little outside of 0 to 1."""
+        values = ACTIVATIONS[self.description.activation](self.run(tensor, mirrored))
+        first, *others = self.description.channel
+        return values[..., [first, *others]].sum(axis=-1) if others else values[..., first]
 
     def mask(self, tensor):
         """Returns bytes, 255 for the subject, or None if the network's output has values that are
         no numbers."""
-        mask = self.probabilities(tensor, False)
+        mask = self.shares(tensor, False)
         if self.description.mirror:
             columns = (..., slice(None, None, -1)) if self.channels_first else (..., slice(None, None, -1), slice(None))
             turned = np.ascontiguousarray(np.asarray(tensor)[columns])
             # A subject that only one of the two masks shows is usually an error.
-            mask = np.sqrt(mask * self.probabilities(turned, True)[:, ::-1])
-        if not np.isfinite(mask).all():
+            mask = np.sqrt(np.clip(mask, 0, 1) * np.clip(self.shares(turned, True)[:, ::-1], 0, 1))
+        return as_bytes(mask)
+
+
+def as_bytes(mask):
+    """Returns a mask of numbers from 0 to 1 as bytes, or None if some are no numbers."""
+    made = np.empty(mask.shape, np.uint8)
+    rows = max(65536 // mask.shape[1], 1)  # so many fit the processor's cache
+    for i in range(0, len(mask), rows):
+        part = np.clip(mask[i:i + rows], 0, 1)
+        if np.isnan(part).any():
             return None
-        return (mask * 255 + 0.5).astype(np.uint8)
+        part *= 255
+        part += 0.5
+        made[i:i + rows] = part
+    return made
 
 
 def mask_error(network, width, height):

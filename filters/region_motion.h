@@ -1,12 +1,12 @@
-// Measures how what is in a region moves from frame to frame, so that regions can follow it.
+// Measures how the picture in a region moves from frame to frame, so that regions can follow it.
 //
-// A RegionMotion belongs to a RegionsPlan. Its memory and its plan of filters/motion come with the
-// first frame that is measured, and a frame that is not measured costs nothing. A measured frame
-// costs the pyramid of its luma, and the motion field since the measured frame before it, of whose
-// finest level only the parts in the boxes are found. Both are enqueued before the frame is
-// filtered. The GPU writes the vectors straight into the host's memory: the filter would wait for a
-// copy. The host reads them when the next frame comes. It then waits for the field and for nothing
-// later, so the GPU still filters the frame before.
+// A RegionMotion belongs to a RegionsPlan. Its memory and its plan of filters/motion are made at
+// the first frame that is measured, and a frame that is not measured costs nothing. A measured
+// frame costs the pyramid of its luma, and the motion field since the previous measured frame. The
+// finest level of the field is found only in the boxes. Both are enqueued before the frame is
+// filtered. The GPU writes the vectors straight into the host's memory, because the filter would
+// have to wait for a copy. The host reads them when the next frame comes. It then waits only for
+// the field, so the GPU may still filter the previous frame.
 #pragma once
 
 #include <memory>

@@ -13,11 +13,11 @@
  * * #gdouble `noise-level`: the standard deviation of luma's noise in 8-bit code values, as
  *   #cudadenoise:noise-level has it.
  *
- * The estimate exceeds 30 codes only as far as the first frame shows such noise too, because fast
- * motion otherwise looks like strong noise. The first frame is the first one after a start, a
- * discontinuity, a flush or seek, or new caps. There the element forgets the previous frames, and also
- * when it has passed frames through (strength 0). Fields of interlaced frames are filtered separately,
- * each with the previous fields of its parity.
+ * The estimate is at most 30 codes, or twice the estimate of the first frame if that is more, because
+ * fast motion looks like strong noise. The first frame is the first one after a start, a
+ * discontinuity, a flush or seek, or new caps. The element then forgets the previous frames. It also
+ * forgets them when it has passed frames through (strength 0). Fields of interlaced frames are filtered
+ * separately, each with the previous fields of its parity.
  *
  * ## Example launch line
  * |[

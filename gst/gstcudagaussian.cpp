@@ -2,8 +2,8 @@
  * SECTION:element-cudagaussian
  * @title: cudagaussian
  *
- * Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU. Subsampled chroma is blurred as
- * far as luma. With #cudagaussian:regions the element blurs only what a detector has found
+ * Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU. Luma and subsampled chroma are
+ * blurred alike. With #cudagaussian:regions the element blurs only what a detector has found
  * (docs/blur-faces.md). All properties can change while the pipeline plays, also by a controller. The
  * two fields of interlaced frames are blurred separately.
  *

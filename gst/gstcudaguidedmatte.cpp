@@ -14,9 +14,9 @@
  * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine.
  *
  * Only mask = alpha needs frames with alpha. Frames without alpha come out in a format with the same
- * colours and alpha if there is one, or as RGB. With output = composite, frames come out in the format
- * that they came in if the next element takes it. If #cudaguidedmatte:background-color is not opaque,
- * formats with alpha are preferred; formats without alpha show the colour as opaque.
+ * colours and alpha if there is one, or as RGBA. With output = composite, the output has the format of
+ * the input if the next element takes it. If #cudaguidedmatte:background-color is not opaque, formats
+ * with alpha are preferred; formats without alpha show the colour as opaque.
  *
  * ## Example launch line
  * |[

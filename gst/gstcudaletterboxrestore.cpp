@@ -7,8 +7,8 @@
  * docs/design.md how originals travel.
  *
  * Metas of the letterboxed frame move to their place in the original, and positions are rounded to
- * the nearest pixel. The original's own metas stay as they were. Parameters and relations that were
- * added to them are added there. Tensors that a network left on frames come along unchanged, with the
+ * the nearest pixel. The original keeps its metas, and gets the parameters and relations that other
+ * elements added to their copies. Tensors that a network left on frames are copied unchanged, with the
  * GstCudaLetterboxMeta that says where they belong, for #cudaguidedmatte:mask = tensor.
  *
  * An output frame has the times of the frame that came in, if that has any. A buffer without an

@@ -2,9 +2,9 @@
  * SECTION:element-cudaletterboxunbatch
  * @title: cudaletterboxunbatch
  *
- * Outputs the frames of the streams that #cudaletterboxbatch made batches of, each stream on a pad of
- * its own, with their caps, times, memory and GAP events, and with the metas of their rows
- * (docs/batches.md). With GStreamer 1.28 or newer, the element also takes the batches of
+ * Outputs the frames that #cudaletterboxbatch put into batches, with one pad for each stream. The
+ * frames have their caps, times and memory, and the metas of their rows (docs/batches.md). GAP events
+ * are output as well. With GStreamer 1.28 or newer, the element also takes the batches of
  * analyticscombiner.
  *
  * All pads are pushed from one thread: put a queue behind each, so that a stream that waits does

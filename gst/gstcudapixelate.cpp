@@ -5,7 +5,7 @@
  * Replaces each block of pixels of video by its mean, on an NVIDIA GPU or on the CPU, so that details
  * smaller than a block cannot be recognised (docs/blur-faces.md). filters/pixelate.h defines the
  * blocks. All settings can change while the pipeline plays, also by a controller. Fields of interlaced
- * frames are filtered separately, with blocks of as many rows of the field.
+ * frames are filtered separately, and blocks count rows of the field.
  *
  * ## Example launch line
  * |[

@@ -66,6 +66,7 @@ Votes votes_of(const Histograms& h, int c, uint32_t total) {
       value_of_rank(h.ratio[c], kRatioBins, kRatioBase, rank_of(v.ratios, kRatioQuantile), &bin);
   v.flat = h.flat[c];
   v.repeated = h.repeated[c];
+  v.moving = h.moving[c];
   v.total = total;
   return v;
 }
@@ -171,7 +172,9 @@ class CpuDenoise final : public DenoisePlan {
       for (int i = 0; i < kLevels; i++) {
         const Noise& n = f_.model.noise[c];
         f_.motion[c][i] = motion_factor(n, f_.settings, c, i);
-        f_.weight[c][i] = weight_factor(n, f_.settings, c, i);
+        const Weight w = weight_factor(n, f_.settings, c, i);
+        f_.weight[c][0][i] = w.of_p;
+        f_.weight[c][1][i] = w.of_square;
       }
     for (int i = 0; i < kLevels; i++) {
       f_.expected[i] = expected_factor(f_.model.noise[0], f_.settings, i);

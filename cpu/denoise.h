@@ -25,7 +25,7 @@ struct DenoiseFrame {
   const DenoiseState* shown = nullptr;  // the state that pass 2 filters: `current` or a merged one
   int width[3] = {}, height[3] = {};    // size of a state
   // Factors of the motion test and of the spatial filter's weights, by level of luma.
-  float motion[3][denoise::kLevels] = {}, weight[3][denoise::kLevels] = {};
+  float motion[3][denoise::kLevels] = {}, weight[3][2][denoise::kLevels] = {};
   float expected[denoise::kLevels] = {};    // noise, in the search for motion
   float mismatch[denoise::kLevels] = {};    // factors of mismatch_of
   const MotionVector* field = nullptr;      // where each patch was in the previous state

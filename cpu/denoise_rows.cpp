@@ -65,14 +65,15 @@ void chroma_tests(const float* VF_RESTRICT square_u, const float* VF_RESTRICT fa
     out[i] = motion_of_chroma(square_u[i], factor_u[i], square_v[i], factor_v[i]);
 }
 
-// Makes a row of mismatches of blocks from their factors, which are 0 where nothing moves.
+// Makes a row of mismatches of blocks.
 void mismatches(const uint16_t* VF_RESTRICT t, int pitch, int n, const float* VF_RESTRICT factor,
+                const float* VF_RESTRICT share, const float* VF_RESTRICT more,
                 float* VF_RESTRICT out) {
   const uint16_t* VF_RESTRICT below = t + pitch;
   for (int i = 0; i < n; i++) {
     const int a = (t[2 * i] >> 8) - (below[2 * i + 1] >> 8);
     const int b = (t[2 * i + 1] >> 8) - (below[2 * i] >> 8);
-    out[i] = mismatch_of(float(2 * (a * a + b * b)), factor[i]);
+    out[i] = mismatch_of(float(2 * (a * a + b * b)), factor[i], {share[i], more[i]});
   }
 }
 
@@ -173,6 +174,10 @@ class Statistics {
       cells[i] = cell;
     }
     for (uint32_t& n : h->repeated) n += same;
+    uint32_t moving = 0;
+    const PatchMotion* patches = f_.motions + size_t(b / kPatch) * f_.patches_x;
+    for (int i = 0; i < t.blocks_x / kPatch; i++) moving += moves(patches[i]);
+    for (uint32_t& n : h->moving) n += moving;
   }
 
   // Adds the differences of component c. `square` is w times the square of a block's sum.
@@ -305,7 +310,8 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   auto* gain = arena.take<uint32_t>(n);
   auto* lumas = arena.take<int32_t>(n);
   auto* restless = arena.take<int32_t>(n);
-  auto* mismatch = arena.take<float>(n);
+  auto *mismatch = arena.take<float>(n), *share = arena.take<float>(n);
+  auto* more = arena.take<float>(n);
   float* factors[2];
   for (float*& p : factors) p = arena.take<float>(n);
   Statistics statistics(f, &arena);
@@ -361,13 +367,17 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     uint16_t* VF_RESTRICT p_out = f.current.p + size_t(done) * n;
     const PatchMotion* patches = f.motions + size_t(done / kPatch) * f.patches_x;
     look_up(f.mismatch, old, n, factors[0]);
+    const Contrast contrasts[] = {contrast_of(f.model.noise[0], false),
+                                  contrast_of(f.model.noise[0], true)};
     for (int k = 0; k < f.patches_x; k++) {
       const int first = k * kPatch, blocks = std::min(kPatch, n - first);
       std::fill_n(restless + first, blocks, patches[k].restless);
-      if (!moves(patches[k])) std::fill_n(factors[0] + first, blocks, 0.0f);
+      const Contrast& contrast = contrasts[moves(patches[k])];
+      std::fill_n(share + first, blocks, contrast.share);
+      std::fill_n(more + first, blocks, contrast.more);
     }
-    mismatches(old_state.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, factors[0],
-               mismatch);
+    mismatches(old_state.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, factors[0], share,
+               more, mismatch);
     gains_of(luma, chroma, old, mismatch, restless, f.settings.least_gain, n, gain);
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
@@ -439,9 +449,9 @@ size_t merge(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1, c
 
 // ---- pass 2 ------------------------------------------------------------------------------------
 
-void block_weights(const float* VF_RESTRICT factor, const uint16_t* VF_RESTRICT p, int n,
-                   float* VF_RESTRICT out) {
-  for (int i = 0; i < n; i++) out[i] = weight_of(float(p_of(p[i])), factor[i]);
+void block_weights(const float* VF_RESTRICT of_p, const float* VF_RESTRICT of_square,
+                   const uint16_t* VF_RESTRICT p, int n, float* VF_RESTRICT out) {
+  for (int i = 0; i < n; i++) out[i] = weight_of(float(p_of(p[i])), {of_p[i], of_square[i]});
 }
 
 // Adds the coarse values of two columns of two rows, and their squares: columns 2 k - 3 and 2 k - 2
@@ -498,7 +508,7 @@ class Spatial {
     }
     weights_ = arena->take<float>(f.task.blocks_x, kPadding);
     for (float*& w : block_weights_) w = arena->take<float>(f.task.blocks_x);
-    factors_ = arena->take<float>(f.task.blocks_x);
+    for (float*& p : factors_) p = arena->take<float>(f.task.blocks_x);
     group_weights_ = arena->take<float>(groups_ + 2);
     group_a_ = arena->take<uint32_t>(groups_ + 2);
     group_c_ = arena->take<uint32_t>(groups_ + 2);
@@ -564,8 +574,8 @@ class Spatial {
     weights_at_[row & 1] = row;
     const int n = f_.task.blocks_x;
     const uint16_t* p = f_.shown->p + size_t(row) * n;
-    look_up(f_.weight[c_], p, n, factors_);
-    block_weights(factors_, p, n, to);
+    for (int i = 0; i < 2; i++) look_up(f_.weight[c_][i], p, n, factors_[i]);
+    block_weights(factors_[0], factors_[1], p, n, to);
     return to;
   }
 
@@ -629,7 +639,7 @@ class Spatial {
   const int c_, width_, height_, groups_, along_;
   const uint32_t offset_;
   Half half_[2];
-  float *weights_, *block_weights_[2], *factors_, *group_weights_;
+  float *weights_, *block_weights_[2], *factors_[2], *group_weights_;
   uint32_t *group_a_, *group_c_, *values_;
   uint16_t* smoothed_;
   Lines lines_[2];

@@ -32,17 +32,24 @@ constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
 // ---- constants of the algorithm ----------------------------------------------------------------
 
-constexpr float kThreshold = 1.4f;     // for the motion test
+constexpr float kThreshold = 1.6f;     // for the motion test
 constexpr float kThresholdOld = 1.1f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
 // In restless tiles the threshold is lower and the slope steeper, because a small excess over the
 // noise is motion that the vector does not describe.
-constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
+constexpr float kThresholdRestless = 1.1f, kSlopeRestless = 2.8f;
 // Where a patch moves, small errors of its vector and of the interpolation leave errors in T that
 // grow with the contrast. Their variance is this share of the squared differences along the
-// block's diagonals.
+// block's diagonals. A mosaic's aliasing differs from frame to frame, so that errors of more than
+// kAliased times the noise's variance count more often, by up to kMoreAliased. A mosaic shows in
+// the noise, which is alike in neighbouring samples: kappa is 1/2 or more, and 1/4 without one.
 constexpr float kMovedContrast = 1.0f / 256;
+constexpr float kAliased = 1.0f / 32, kMoreAliased = 3;
+// A picture moves where these shares of its cells have vectors: not at all below, wholly above.
+constexpr float kSharesMoving[2] = {0.3f, 0.5f};
+// Interpolation removes this share of the noise in T, and p does not tell it.
+constexpr float kInterpolated = 0.6f;
 
 constexpr int kBins = 8;  // bins of luma in the noise model
 constexpr int kCell = 8;  // samples, either way
@@ -172,6 +179,7 @@ struct Noise {
   float most;              // upper limit of the variances
   float kappa;             // variance of the mean of a block over that of a sample
   float codec;             // codec_factor
+  float moving;            // how far the picture moves, from 0 to 1
   int32_t limit[kBins];    // the highest bin of texture that may vote
   int32_t flat;            // 1 if cells without noise count too
   int32_t repeats;         // consecutive frames that repeat the one before, limited
@@ -190,6 +198,7 @@ struct Histograms {
   uint32_t ratio[3][kRatioBins];
   uint32_t flat[3];
   uint32_t repeated[3];  // cells of luma, once for each component
+  uint32_t moving[3];    // the same, of those that move
 };
 
 // The parts of a task and its parameters that the arithmetic needs.
@@ -239,10 +248,25 @@ VF_BOTH float effective_variance(const Noise& n, const Settings& s, int c, int l
 VF_BOTH float motion_factor(const Noise& n, const Settings& s, int c, int level) {
   return divide(s.motion_scale[c], n.kappa * effective_variance(n, s, c, level));
 }
-VF_BOTH float weight_factor(const Noise& n, const Settings& s, int c, int level) {
-  return effective_variance(n, s, c, level) * s.weight_scale;
+// Holds the factors of weight_of at a level of luma.
+struct Weight {
+  float of_p, of_square;
+};
+VF_BOTH Weight weight_factor(const Noise& n, const Settings& s, int c, int level) {
+  const float all = effective_variance(n, s, c, level) * s.weight_scale;
+  const float less = kInterpolated * (1.0f - n.kappa) * n.moving;
+  return {all * (1.0f - less), all * (less * (1.0f / kOne))};
 }
 
+// Holds what mismatch_of takes of a patch.
+struct Contrast {
+  float share, more;
+};
+VF_BOTH Contrast contrast_of(const Noise& n, bool moves) {
+  const float share = moves ? 1.0f : n.moving;
+  const float mosaic = least(most(least(n.kappa * 4.0f - 1.0f, 2.0f - n.codec), 0.0f), 1.0f);
+  return {share, share * (kMoreAliased * mosaic)};
+}
 // Returns the factor of mismatch_of at a level of luma.
 VF_BOTH float mismatch_factor(const Noise& n, const Settings& s, int level) {
   return divide_power(kMovedContrast / 2, effective_variance(n, s, 0, level));
@@ -287,8 +311,8 @@ struct Votes {
   float frame_median;      // the median over all bins
   float ratio;
   uint32_t ratios;
-  uint32_t flat, total;           // cells of the frame
-  uint32_t repeated, luma_cells;  // cells of luma
+  uint32_t flat, total;                   // cells of the frame
+  uint32_t repeated, moving, luma_cells;  // cells of luma
 };
 
 // Returns the factor on the variances of frames that a codec has left with uneven noise. Much of
@@ -303,6 +327,9 @@ VF_BOTH void learn(const Votes& v, int c, int samples, float least_variance, Noi
   const bool repeats = v.repeated * kRepeated.of > v.luma_cells * kRepeated.part;
   n->repeats = !repeats ? 0 : n->repeats <= kRepeats ? n->repeats + 1 : n->repeats;
   if (repeats && n->repeats <= kRepeats) return;
+  const float moving = divide(float(v.moving), float(v.luma_cells > 0 ? v.luma_cells : 1));
+  const float above = (moving - kSharesMoving[0]) * (1.0f / (kSharesMoving[1] - kSharesMoving[0]));
+  n->moving = n->moving + (least(most(above, 0.0f), 1.0f) - n->moving) * kRate;
   uint32_t cells = 0, votes = 0;
   for (int i = 0; i < kBins; i++) {
     cells += v.cells[i];
@@ -365,6 +392,7 @@ VF_BOTH void learn_first(const Votes& v, int samples, float variance, float leas
   }
   n->kappa = 1.0f / float(samples);
   n->codec = 1;
+  n->moving = 0;
   n->flat = n->repeats = n->frames = n->ratios = 0;
 }
 
@@ -468,11 +496,11 @@ VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, f
 // Returns the variance that errors of motion add to T of a block, over the noise's in one frame.
 // `squares` adds up the squared differences of the block's four samples of luma, in whole codes,
 // from the opposite ones.
-VF_BOTH float mismatch_of(float squares, float factor) {
-  return squares * factor;
+VF_BOTH float mismatch_of(float squares, float factor, const Contrast& c) {
+  const float v = squares * factor;
+  return v * c.share + most(v - kAliased, 0.0f) * c.more;
 }
 // Returns the gain in 1 / kOne from the sums of nine tests. `restless` describes the block's patch.
-// `mismatch` is 0 where the patch does not move.
 VF_BOTH int gain_of(float luma, float chroma, int p, float mismatch, bool restless,
                     float least_gain) {
   const float f = float(p) * (1.0f / kOne);
@@ -538,9 +566,10 @@ VF_BOTH uint32_t coarse_pair(uint32_t pair) {
 
 // Noise that the filter may remove from a sample: in 1/256 of a squared code, times kLine * 16, so
 // that sums over 16 samples are shares of line_of.
-VF_BOTH float weight_of(float p, float factor) {
+VF_BOTH float weight_of(float p, const Weight& factor) {
   constexpr float one = kLine * 16;
-  return (least(p * factor, kMostWeight * one) + 12582912.0f * one) - 12582912.0f * one;
+  return (least(p * (factor.of_p + factor.of_square * p), kMostWeight * one) + 12582912.0f * one) -
+         12582912.0f * one;
 }
 
 // Holds the line of a window. Its result is a T + c, in 1 / kLine of T's unit.

@@ -135,7 +135,7 @@ struct Window {
 
 template <class S>
 __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords],
-                                             const float (*factors)[kLevels],
+                                             const Weight (*factors)[kLevels],
                                              float (&w)[S::kWeights]) {
 #pragma unroll
   for (int i = 0; i < S::kBlocks; i++) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords]
 
 // Adds two rows, and returns the column sums of the window that they complete.
 template <class S>
-__device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*factors)[kLevels],
+__device__ __forceinline__ void add_rows(const Rows<S>& rows, const Weight (*factors)[kLevels],
                                          Above<S>* above, Window<S>* window) {
   uint32_t coarse[2][S::kGroups], squares[2][S::kSamples];
 #pragma unroll
@@ -341,7 +341,7 @@ __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
 // `along` is the strength of smoothing along edges. Calls `make_tables` behind the first loads,
 // `begin` with a turn before it works, and `write` with the turn and the values of its rows.
 template <int kBytes, class S, class Make, class Begin, class Write>
-__device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
+__device__ __forceinline__ void filter_strip(const Denoise& d, const Weight (*factors)[kLevels],
                                              int c0, int x, int y0, int rows, bool outside,
                                              int along, uint32_t offset, Make&& make_tables,
                                              Begin&& begin, Write&& write) {
@@ -534,21 +534,25 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
     if (lane < kRatioBins / kEach) ratio = take(d.job[0].histograms->ratio[c]);
     const uint32_t total = total_of(ratio);
     const Ranked value = ranked(ratio, rank_of(total, kRatioQuantile), kRatioBase);
-    uint32_t flat = 0, repeated = 0;
+    uint32_t flat = 0, repeated = 0, moving = 0;
     if (lane < kHistograms) {
       DenoiseHistograms& h = d.job[0].histograms[lane];
       flat = h.flat[c];
       h.flat[c] = 0;
       repeated = h.repeated[c];
       h.repeated[c] = 0;
+      moving = h.moving[c];
+      h.moving[c] = 0;
     }
     flat = total_of(flat);
     repeated = total_of(repeated);
+    moving = total_of(moving);
     if (lane == 0) {
       votes.ratio = value.value;
       votes.ratios = total;
       votes.flat = flat;
       votes.repeated = repeated;
+      votes.moving = moving;
     }
   }
   __syncthreads();
@@ -591,7 +595,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
 
 // Filters strip number `strip` from component c0 on with one warp.
 template <int kBytes, class S, class Make>
-__device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
+__device__ __forceinline__ void filter(const Denoise& d, const Weight (*factors)[kLevels], int c0,
                                        int strip, int strips_x, int rows, Make&& make_tables) {
   const int lane = threadIdx.x & 31;
   const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSpan;
@@ -632,7 +636,7 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
 struct Frame {};
 template <int kBytes, class S>
 __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
-  VF_SHARED(float[3][kLevels], factors);
+  VF_SHARED(Weight[3][kLevels], factors);
   let_next_start();
   int block = int(blockIdx.x);
   if (d.learns) {

@@ -290,6 +290,11 @@ __device__ __forceinline__ uint32_t* cell_at(const Denoise& d, int bx0, int by0,
   return cell < kCells && x < wide && y < high ? job_of(d).cells + (y * wide + x) : nullptr;
 }
 
+// Returns the copy of the histograms in which the thread's block counts.
+__device__ __forceinline__ Histograms& histograms_of(const Denoise& d) {
+  return job_of(d).histograms[(blockIdx.x + blockIdx.y) % kHistograms];
+}
+
 // Counts the tile's cells in the histograms. A thread takes a cell of luma or cells of chroma.
 // `before` is the sum of the thread's cell of luma in the frame before.
 template <int kX, int kY>
@@ -303,7 +308,7 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
     for (int i = 0; i < kParts; i++) sum += sums[what][i][cell];
     return sum;
   };
-  Histograms& histograms = job_of(d).histograms[(blockIdx.x + blockIdx.y) % kHistograms];
+  Histograms& histograms = histograms_of(d);
   const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
   const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
     const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
@@ -412,6 +417,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     squares_of(differences(in.ring_x, ring_t[0], 0), remaining(p_of(ring_p[0])), square);
     tests[ring.row + 1][ring.column + 1] = test(square, luma_level(ring_p[0] & 0xffff));
   }
+  const bool moves = (piece.more_p & ~kDenoiseRestless) != 0;
   read_moved(d, piece, piece_x, piece_y, taps, in.t, in.p);
   end_piece<kFast>(d, bx, by, in);
   // A block at the frame's edge also stands for the blocks beyond the edge, which have no test.
@@ -489,6 +495,10 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     keep(3 * colors, luma);
     keep(3 * colors + 2, uint32_t(ps));
     keep(3 * colors + 3, samples);
+    // The warps that have the upper part of cells count those that move, by their first lanes.
+    const bool is_cell = part == 0 && lane % 2 == 0 && bx + 4 <= d.blocks_x && by + 4 <= d.blocks_y;
+    const int moving = __popc(__ballot_sync(~0u, moves && is_cell));
+    if (moving > 0 && lane < colors) atomicAdd(&histograms_of(d).moving[lane], uint32_t(moving));
   }
 
   __syncthreads();
@@ -504,7 +514,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
     *left = make_float2(a.x + middle.x, a.y + middle.y);
     *right = make_float2(middle.x + b.z, middle.y + b.w);
   };
-  const bool moves = (piece.more_p & ~kDenoiseRestless) != 0;
+  const Contrast contrast = contrast_of(noise[0], moves);
   float2 s[3][2];
   row_sums(kRows * warp, &s[0][0], &s[0][1]);
   row_sums(kRows * warp + 1, &s[1][0], &s[1][1]);
@@ -519,7 +529,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
       const uint32_t z =
           __vabsdiffu4(__byte_perm(upper, lower, 0x7531), __byte_perm(upper, lower, 0x1357));
       const float squares = float_of_bits(__dp4a(z, z, 0x4b000000u)) - 8388608.0f;
-      const float mismatch = moves ? mismatch_of(squares, factors[luma_level(block)].w) : 0;
+      const float mismatch = mismatch_of(squares, factors[luma_level(block)].w, contrast);
       gain[r][k] =
           gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y, p_of(block),
                   mismatch, (piece.more_p & kDenoiseRestless) != 0, d.settings.least_gain);

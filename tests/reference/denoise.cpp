@@ -92,7 +92,7 @@ Histogram ratios() {
 }
 
 struct Noise {
-  double v[8] = {}, most = 0, kappa = 1, codec = 1;
+  double v[8] = {}, most = 0, kappa = 1, codec = 1, moving = 0;
   int limit[8] = {};
   bool flat = false, learnt = false, learnt_kappa = false;
 };
@@ -473,11 +473,14 @@ class ReferenceDenoise final : public DenoisePlan {
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
         const bool restless = restless_.at(bx, by) > 0;
-        const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - (restless ? 0.9 : 0);
+        const double before = p_of(bx, by), th = 1.6 + 1.1 * (1 - before) - (restless ? 1.1 : 0);
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
         const double slope = restless ? 2.8 : 2;
-        const double mismatch =
-            moves_.at(bx, by) * contrast(bx, by) / 256 / variance(used[0], 0, level(bx, by));
+        const double h = contrast(bx, by) / (256 * variance(used[0], 0, level(bx, by)));
+        const double mosaic =
+            std::clamp(std::min(4 * used[0].kappa - 1, 2 - used[0].codec), 0., 1.);
+        const double mismatch = (moves_.at(bx, by) > 0 ? 1 : used[0].moving) *
+                                (h + 3 * mosaic * std::max(h - 1. / 32, 0.));
         const double s = before + mismatch + slope * (1 + before) * std::max(0.0, over);
         const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
         p.at(bx, by) = k;
@@ -598,6 +601,10 @@ class ReferenceDenoise final : public DenoisePlan {
 
   void learn(const std::vector<Plane>& x) {
     const bool ignored = is_ignored(x[0]);
+    double cells = 0;
+    for (int cy = 0; cy < grid(0).down; cy++)
+      for (int cx = 0; cx < grid(0).across; cx++) cells += moves_.at(4 * cx, 4 * cy);
+    const double share = cells / std::max(grid(0).across * grid(0).down, 1);
     for (int c = 0; c < colors(); c++) {
       const Grid g = grid(c);
       Noise& n = noise_[c];
@@ -623,6 +630,7 @@ class ReferenceDenoise final : public DenoisePlan {
         if (c == 0) set_level(texture, n);
         continue;
       }
+      n.moving += (std::clamp(5 * share - 1.5, 0.0, 1.0) - n.moving) / 4;
       int64_t counted = 0;
       for (const Histogram& h : texture) counted += h.total();
       if (counted >= 50 && all.total() > 0) {
@@ -738,7 +746,8 @@ class ReferenceDenoise final : public DenoisePlan {
         const double v = variance(noise, c, level(bx, by));
         coarse.at(x, y) = std::floor(t.at(x, y) / 16);
         squares.at(x, y) = coarse.at(x, y) * coarse.at(x, y);
-        weight.at(x, y) = nearest(std::min(256 * t_.params.spatial * p_of(bx, by) * v, 665600.0));
+        const double p = p_of(bx, by), less = 0.6 * (1 - noise.kappa) * noise.moving * (1 - p);
+        weight.at(x, y) = nearest(std::min(256 * t_.params.spatial * p * v * (1 - less), 665600.0));
       }
     // a and b hold the lines of the groups of 2 x 2 samples, with one more group on each side.
     Plane a((t.width + 1) / 2 + 2, (t.height + 1) / 2 + 2), b = a;

@@ -1,7 +1,7 @@
 #include "gst/base/allocation.h"
 
 #include "gst/base/handover.h"
-#include "gst/letterbox/tensorpool.h"
+#include "gst/base/tensorpool.h"
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug

@@ -1,4 +1,4 @@
-#include "gst/letterbox/tensorpool.h"
+#include "gst/base/tensorpool.h"
 
 #include "gst/base/handover.h"
 

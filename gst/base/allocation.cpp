@@ -1,5 +1,7 @@
 #include "gst/base/allocation.h"
 
+#include <algorithm>
+
 #include "gst/base/handover.h"
 #include "gst/base/tensorpool.h"
 
@@ -16,10 +18,15 @@ struct PoolSize {
   guint bytes, min, max;
 };
 
+// Returns how many buffers are in use here at once, if frames stay in flight.
+guint frames_here(const PoolNeeds& needs) {
+  return needs.frames_held ? guint(needs.frames_held) + 1 : 0;
+}
+
 // Asks for `frames` buffers more. Drops a pool that may not have so many.
 void grow(PoolSize* size, GstBufferPool** pool, guint frames) {
   size->min += frames;
-  if (!size->max || size->max >= size->min) return;
+  if (!frames || !size->max || size->max >= size->min) return;
   gst_clear_object(pool);
   size->max = 0;
 }
@@ -121,8 +128,7 @@ bool propose_pool(const PoolNeeds& needs, GstQuery* query) {
   GstVideoInfo info;
   if (!caps || !gst_video_info_from_caps(&info, caps)) return false;
   if (gst_query_get_n_allocation_pools(query) == 0) {
-    PoolSize size = {guint(GST_VIDEO_INFO_SIZE(&info)),
-                     needs.frames_held ? guint(needs.frames_held) + 1 : 0, 0};
+    PoolSize size = {guint(GST_VIDEO_INFO_SIZE(&info)), frames_here(needs), 0};
     GstBufferPool* pool = nullptr;
     if (caps_in_cuda(caps)) {
       if (GstCudaContext* context = needs.cuda.ref()) {
@@ -159,6 +165,13 @@ void add_frames(GstQuery* query, guint frames) {
   }
 }
 
+guint frames_behind(const PoolNeeds& needs, GstQuery* query) {
+  guint min = 0;
+  if (gst_query_get_n_allocation_pools(query) > 0)
+    gst_query_parse_nth_allocation_pool(query, 0, nullptr, nullptr, &min, nullptr);
+  return min - std::min(min, frames_here(needs));
+}
+
 bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery* query) {
   GstCaps* caps;
   gst_query_parse_allocation(query, &caps, nullptr);
@@ -169,7 +182,7 @@ bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery
   if (offered)
     gst_query_parse_nth_allocation_pool(query, 0, &pool, &size.bytes, &size.min, &size.max);
   // The frames held here come on top of those that downstream holds.
-  if (needs.frames_held) grow(&size, &pool, guint(needs.frames_held) + 1);
+  grow(&size, &pool, frames_here(needs));
   if (caps_in_cuda(caps)) {
     pool = cuda_pool(needs, out, device, caps, pool, &size);
     if (!pool) return false;

@@ -27,6 +27,9 @@ bool propose_pool(const PoolNeeds& needs, GstQuery* query);
 // wait here. Drops a pool that may not have so many. 0 changes nothing.
 void add_frames(GstQuery* query, guint frames);
 
+// Returns how many buffers downstream asked for in a query that decide_pool() has answered.
+guint frames_behind(const PoolNeeds& needs, GstQuery* query);
+
 // Chooses the pool for frames or tensors of `out`, for the caps in the query: downstream's pool if
 // it suits, else a new one. With CUDA caps and the CUDA backend it also chooses the stream:
 // downstream's if its pool has one. No frame may be in flight then.

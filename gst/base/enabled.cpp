@@ -84,8 +84,9 @@ Status bypass(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer** out) {
     priv->bypasses_all =
         priv->passes ? priv->passes_all : takes_any_layout(GST_BASE_TRANSFORM_SRC_PAD(self));
   }
-  if (!priv->bypasses_all) return pack_frame(*priv->in.video, in, out);
   *out = in;
+  if (!priv->bypasses_all) VF_TRY(pack_frame(*priv->in.video, in, out));
+  if (*out == in) pass_buffer_on(self);
   return {};
 }
 

@@ -312,6 +312,7 @@ static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransfor
     return status.ok() ? GST_FLOW_OK : fail(self, status);
   }
   if (filters_in_place(self, in) || (priv->passes && priv->passes_all)) {
+    gstvf::pass_buffer_on(self);
     *out = in;
     return GST_FLOW_OK;
   }

@@ -1,5 +1,6 @@
 // Implements negotiation of the base class.
 #include "gst/base/allocation.h"
+#include "gst/base/enabled.h"
 #include "gst/base/packedframe.h"
 #include "gst/base/properties.h"
 #include "gst/base/videofilterprivate.h"
@@ -91,6 +92,8 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   priv->negotiated = true;
   priv->passes_all = true;  // in passthrough, upstream asks downstream what it takes
   priv->asks_layout = true;
+  priv->frames_behind = 0;
+  priv->frames_asked = G_MAXUINT;
   PlanOptions options;
   options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
   options.stateful = klass->stateful;
@@ -143,9 +146,24 @@ gboolean propose_allocation(GstBaseTransform* trans, GstQuery* decide_query, Gst
   GstCaps* caps;
   gst_query_parse_allocation(query, &caps, nullptr);
   // In place and in passthrough, the answer comes from downstream.
-  if (decide_query && !propose_pool(pool_needs(self), query)) return FALSE;
+  if (decide_query) {
+    GstCudaVideoFilterPrivate* priv = self->priv;
+    auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+    if (!propose_pool(pool_needs(self), query)) return FALSE;
+    const bool passes_on =
+        bypasses(self) || (priv->same_format && klass->changes_part && klass->changes_part(self));
+    priv->frames_asked = passes_on ? priv->frames_behind : 0;
+    add_frames(query, priv->frames_asked);
+  }
   add_frames(query, frames_waiting(self, caps));
   return TRUE;
+}
+
+void pass_buffer_on(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (priv->frames_asked >= priv->frames_behind) return;
+  priv->frames_asked = priv->frames_behind;
+  gst_base_transform_reconfigure_sink(GST_BASE_TRANSFORM(self));
 }
 
 gboolean decide_allocation(GstBaseTransform* trans, GstQuery* query) {
@@ -156,6 +174,7 @@ gboolean decide_allocation(GstBaseTransform* trans, GstQuery* query) {
   if (!decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) ||
       !parent()->decide_allocation(trans, query))
     return FALSE;
+  self->priv->frames_behind = frames_behind(pool_needs(self), query);
   self->priv->refused.clear();
   return TRUE;
 }

@@ -57,11 +57,16 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   gstvf::Format in, out;
   gstvf::InFlight frames;
   gstvf::WaitingFrames waiting;
+  // The buffers that downstream asked for, and those of them that upstream was asked for.
+  guint frames_behind = 0, frames_asked = G_MAXUINT;
   std::string refused;  // the last error about caps or their memory, until both are taken
 };
 
 namespace gstvf {
 
+// Call this when a frame leaves in the buffer that it came in. Upstream then needs as many buffers
+// as the elements behind keep, and is made to ask again if it has been told of fewer.
+void pass_buffer_on(GstCudaVideoFilter* self);
 // Tells GstBaseTransform whether frames pass through and are filtered in place.
 void set_modes(GstCudaVideoFilter* self, bool passes, bool in_place);
 // Sets both modes again if an application has changed them, and warns once.

@@ -468,6 +468,57 @@ void references_case(Suite& s) {
   });
 }
 
+// Asks the element, as upstream does, how many buffers it needs at least.
+guint buffers_wanted(Bench& bench) {
+  GstPad* src = bench.harness()->srcpad;
+  GstCaps* caps = gst_pad_get_current_caps(src);
+  GstQuery* query = gst_query_new_allocation(caps, TRUE);
+  guint min = 0;
+  if (gst_pad_peer_query(src, query) && gst_query_get_n_allocation_pools(query) > 0)
+    gst_query_parse_nth_allocation_pool(query, 0, nullptr, nullptr, &min, nullptr);
+  gst_query_unref(query);
+  gst_caps_unref(caps);
+  return min;
+}
+
+// Frames that leave in the buffer that they came in stay with the elements behind. Upstream is asked
+// for their number, at once or when the first of these frames leaves.
+void passed_on_case(Suite& s) {
+  for (const Row* row : {&kRows[1], &kRows[2]})
+    for (const bool at_once : {true, false})
+      s.run(std::string("cudapixelate/look-ahead/pools of elements behind/") + row->name +
+                (at_once ? "/off" : "/switched off"),
+            [=](Case& c) {
+              if (!usable(c, *row)) return;
+              Script script(c, {{"regions", "all"}, {"enabled", at_once ? "false" : "true"}}, *row);
+              Bench& b = script.bench();
+              GstPad* src = b.harness()->srcpad;
+              c.check(buffers_wanted(b) == 0, "buffers are wanted for no element behind");
+              // The elements behind keep eleven frames from now on.
+              const auto keep = [](GstPad*, GstPadProbeInfo* info, gpointer) {
+                GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
+                if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return GST_PAD_PROBE_OK;
+                gst_query_add_allocation_pool(query, nullptr, 1, 11, 0);
+                return GST_PAD_PROBE_HANDLED;
+              };
+              gst_pad_add_probe(b.harness()->sinkpad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, keep,
+                                nullptr, nullptr);
+              gst_pad_push_event(b.harness()->sinkpad, gst_event_new_reconfigure());
+              gst_pad_check_reconfigure(src);
+              b.push(script.frame(0));
+              if (!at_once) {
+                c.check(!gst_pad_check_reconfigure(src) && buffers_wanted(b) == 0,
+                        "frames that are filtered need %u buffers", buffers_wanted(b));
+                g_object_set(b.element(), "enabled", FALSE, nullptr);
+                b.push(script.frame(1));
+              }
+              c.check(gst_pad_check_reconfigure(src), "upstream does not ask again");
+              c.check(buffers_wanted(b) == 11, "%u buffers are wanted", buffers_wanted(b));
+              b.push(script.frame(2));
+              c.check(!gst_pad_check_reconfigure(src), "upstream asks in vain");
+            });
+}
+
 // Upstream is asked for enough buffers. If its pool cannot grow, frames leave early.
 void pool_case(Suite& s) {
   s.run("cudapixelate/look-ahead/pools", [](Case& c) {
@@ -599,6 +650,7 @@ void look_ahead_cases(Suite& s) {
   latency_case(s);
   references_case(s);
   pool_case(s);
+  passed_on_case(s);
 }
 
 }  // namespace vf::test

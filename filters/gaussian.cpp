@@ -36,10 +36,10 @@ Status check(const Axis& a, Type type) {
   VF_TRY(check_limits(a.size_name, a.size, GaussianParams::kKernelSize));
   if (!a.size && gaussian_kernel_size(a.sigma, type) > max) {
     const int per_sigma = type == Type::u8 ? 6 : 8;
-    return Status::error(Code::invalid_argument,
-                         "%s is %g, which needs a kernel of more than %d taps. It must be 0 to %g, "
-                         "unless %s is set",
-                         a.sigma_name, a.sigma, max, double(max - 1) / per_sigma, a.size_name);
+    return Status::invalid(
+        "%s is %g, which needs a kernel of more than %d taps. It must be 0 to %g, "
+        "unless %s is set",
+        a.sigma_name, a.sigma, max, double(max - 1) / per_sigma, a.size_name);
   }
   return {};
 }
@@ -84,8 +84,7 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
     VF_TRY(check(y, layout.type));
   }
   if (params.border == Border::shrink)
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "border is shrink, but it must be replicate, reflect, reflect-101, wrap or constant");
   if (params.border == Border::constant)
     for (int i = 0; i < layout.planes; i++)

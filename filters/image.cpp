@@ -37,37 +37,32 @@ Layout packed_layout(Type type, int channels, int width, int height) {
 
 Status validate(const Layout& l) {
   if (l.planes < 1 || l.planes > kMaxPlanes)
-    return Status::error(Code::invalid_argument, "planes is %d, but it must be 1 to %d", l.planes,
-                         kMaxPlanes);
+    return Status::invalid("planes is %d, but it must be 1 to %d", l.planes, kMaxPlanes);
   if (l.shift < 0 || l.shift > 15 || (l.shift && l.type != Type::u16))
-    return Status::error(Code::invalid_argument,
-                         "shift is %d for %s, but it must be 0, or 0 to 15 for u16", l.shift,
-                         name_of(l.type));
+    return Status::invalid("shift is %d for %s, but it must be 0, or 0 to 15 for u16", l.shift,
+                           name_of(l.type));
   for (int i = 0; i < l.planes; i++) {
     const PlaneLayout& p = l.plane[i];
     if (p.width < 1 || p.height < 1 || p.width > kMaxDimension || p.height > kMaxDimension)
-      return Status::error(Code::invalid_argument, "plane %d is %dx%d, but it must be 1x1 to %dx%d",
-                           i, p.width, p.height, kMaxDimension, kMaxDimension);
+      return Status::invalid("plane %d is %dx%d, but it must be 1x1 to %dx%d", i, p.width, p.height,
+                             kMaxDimension, kMaxDimension);
     if (p.channels < 1 || p.channels > kMaxChannels)
-      return Status::error(Code::invalid_argument,
-                           "plane %d has %d channels, but must have 1 to %d", i, p.channels,
-                           kMaxChannels);
+      return Status::invalid("plane %d has %d channels, but must have 1 to %d", i, p.channels,
+                             kMaxChannels);
     if (p.step < 0 || p.step > 16 || (p.step && p.step < p.channels))
-      return Status::error(Code::invalid_argument,
-                           "plane %d has the step %d, but it must be 0, or %d (its channels) to 16",
-                           i, p.step, p.channels);
+      return Status::invalid(
+          "plane %d has the step %d, but it must be 0, or %d (its channels) to 16", i, p.step,
+          p.channels);
     if (p.sub_x < 0 || p.sub_x > 3 || p.sub_y < 0 || p.sub_y > 3)
-      return Status::error(Code::invalid_argument,
-                           "plane %d is subsampled by 2^%d x 2^%d, but it must be 2^0 to 2^3", i,
-                           p.sub_x, p.sub_y);
+      return Status::invalid("plane %d is subsampled by 2^%d x 2^%d, but it must be 2^0 to 2^3", i,
+                             p.sub_x, p.sub_y);
   }
   return {};
 }
 
 Status check_type(const Layout& l) {
   if (l.type == Type::u8 || l.type == Type::u16 || l.type == Type::f32) return {};
-  return Status::error(Code::invalid_argument, "type is %s, but it must be u8, u16 or f32",
-                       name_of(l.type));
+  return Status::invalid("type is %s, but it must be u8, u16 or f32", name_of(l.type));
 }
 
 size_t row_bytes(const Layout& l, int plane) {
@@ -79,15 +74,13 @@ Status validate(const Image& image) {
   VF_TRY(validate(image.layout));
   const int size = size_of(image.layout.type);
   for (int i = 0; i < image.layout.planes; i++) {
-    if (!image.data[i]) return Status::error(Code::invalid_argument, "plane %d has no data", i);
+    if (!image.data[i]) return Status::invalid("plane %d has no data", i);
     if (reinterpret_cast<uintptr_t>(image.data[i]) % size || image.stride[i] % size)
-      return Status::error(Code::invalid_argument,
-                           "plane %d is not aligned to its %d-byte components", i, size);
+      return Status::invalid("plane %d is not aligned to its %d-byte components", i, size);
     const size_t row = row_bytes(image.layout, i);
     if (image.stride[i] < 0 || size_t(image.stride[i]) < row)
-      return Status::error(Code::invalid_argument,
-                           "plane %d has a stride of %td bytes, but a row has %zu", i,
-                           image.stride[i], row);
+      return Status::invalid("plane %d has a stride of %td bytes, but a row has %zu", i,
+                             image.stride[i], row);
   }
   return {};
 }
@@ -95,14 +88,13 @@ Status validate(const Image& image) {
 Status check_value(const Layout& l, const char* name, double value) {
   if (l.type == Type::f32) {
     if (std::isfinite(value)) return {};
-    return Status::error(Code::invalid_argument, "%s is %g, but it must be finite", name, value);
+    return Status::invalid("%s is %g, but it must be finite", name, value);
   }
   double low = 0, high = max_code(l);
   if (l.type == Type::s16) low = -32768, high = 32767;
   if (l.type == Type::s32) low = -2147483648.0, high = 2147483647.0;
   if (value >= low && value <= high) return {};
-  return Status::error(Code::invalid_argument, "%s is %g, but it must be %.10g to %.10g", name,
-                       value, low, high);
+  return Status::invalid("%s is %g, but it must be %.10g to %.10g", name, value, low, high);
 }
 
 int plane_size(int size, int sub) {

@@ -30,22 +30,19 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
         continue;
       }
       if (seen >> int(role) & 1)
-        return Status::error(Code::invalid_argument,
-                             "the %s has the role %s twice, but must have it once", side,
-                             name_of(role));
+        return Status::invalid("the %s has the role %s twice, but must have it once", side,
+                               name_of(role));
       seen |= 1u << int(role);
       out->at[index_of(role)] = {p, c};
       const PlaneLayout& l = layout.plane[p];
       if ((l.sub_x || l.sub_y) && !is_chroma(role))
-        return Status::error(
-            Code::invalid_argument,
+        return Status::invalid(
             "the %s has the role %s in a subsampled plane, where only u and v may be", side,
             name_of(role));
     }
   if (padding > 1 && writes)
-    return Status::error(Code::invalid_argument,
-                         "the %s has %d components without a role, but may have one", side,
-                         padding);
+    return Status::invalid("the %s has %d components without a role, but may have one", side,
+                           padding);
   const auto bit = [](Role r) { return 1u << int(r); };
   const unsigned colors = seen & ~bit(Role::a);
   if (colors == (bit(Role::r) | bit(Role::g) | bit(Role::b)))
@@ -55,19 +52,16 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
   else if (colors == bit(Role::y))
     out->model = ColorModel::gray;
   else
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "the %s has no complete colour. Its roles must be r, g, b, or y, u, v, or y", side);
   if (out->model == ColorModel::yuv) {
     const PlaneLayout &u = layout.plane[out->at[1].plane], &v = layout.plane[out->at[2].plane];
     if (u.width != v.width || u.height != v.height || u.sub_x != v.sub_x || u.sub_y != v.sub_y)
-      return Status::error(Code::invalid_argument,
-                           "the %s has u and v of different sizes or subsampling", side);
+      return Status::invalid("the %s has u and v of different sizes or subsampling", side);
   }
   if (out->model != ColorModel::rgb &&
       !(format.kr > 0 && format.kb > 0 && format.kr + format.kb < 1))
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "the %s has kr %g and kb %g, but they must be above 0 and their sum below 1", side,
         format.kr, format.kb);
   return {};
@@ -78,9 +72,8 @@ Status check_sizes(const char* side, const Layout& layout, int width, int height
     const PlaneLayout& l = layout.plane[p];
     const int w = blocks_of(width, 1 << l.sub_x), h = blocks_of(height, 1 << l.sub_y);
     if (l.width != w || l.height != h)
-      return Status::error(Code::invalid_argument,
-                           "plane %d of the %s is %dx%d, but the geometry's %dx%d needs %dx%d", p,
-                           side, l.width, l.height, width, height, w, h);
+      return Status::invalid("plane %d of the %s is %dx%d, but the geometry's %dx%d needs %dx%d", p,
+                             side, l.width, l.height, width, height, w, h);
   }
   return {};
 }
@@ -101,15 +94,13 @@ bool same_colors(const Colors& a, const ColorFormat& fa, const Colors& b, const 
 Status check_params(const LetterboxParams& p) {
   VF_TRY(check_limits("stride", p.stride, LetterboxParams::kStride));
   if (!(p.pixel_aspect >= 1e-3 && p.pixel_aspect <= 1e3))
-    return Status::error(Code::invalid_argument, "pixel-aspect is %g, but it must be 0.001 to 1000",
-                         p.pixel_aspect);
+    return Status::invalid("pixel-aspect is %g, but it must be 0.001 to 1000", p.pixel_aspect);
   return {};
 }
 
 Status check_dimension(const char* name, int value) {
   if (value < 1 || value > kMaxDimension)
-    return Status::error(Code::invalid_argument, "%s is %d, but it must be 1 to %d", name, value,
-                         kMaxDimension);
+    return Status::invalid("%s is %d, but it must be 1 to %d", name, value, kMaxDimension);
   return {};
 }
 
@@ -226,19 +217,16 @@ Status check_layouts(const Layout& source, const ColorFormat& source_format,
   VF_TRY(validate(source));
   VF_TRY(validate(destination));
   if (source.type != Type::u8 && source.type != Type::u16)
-    return Status::error(Code::invalid_argument,
-                         "the source has %s components, but they must be u8 or u16",
-                         name_of(source.type));
+    return Status::invalid("the source has %s components, but they must be u8 or u16",
+                           name_of(source.type));
   if (source_format.half_float)
-    return Status::error(Code::invalid_argument, "the source is float16, but it must be u8 or u16");
+    return Status::invalid("the source is float16, but it must be u8 or u16");
   if (destination.type != Type::u8 && destination.type != Type::u16 &&
       destination.type != Type::f32)
-    return Status::error(Code::invalid_argument,
-                         "the destination has %s components, but they must be u8, u16 or f32",
-                         name_of(destination.type));
+    return Status::invalid("the destination has %s components, but they must be u8, u16 or f32",
+                           name_of(destination.type));
   if (destination_format.half_float && (destination.type != Type::u16 || destination.shift))
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "the destination is float16 in %s components shifted by %d, but they must be u16 and not "
         "shifted",
         name_of(destination.type), destination.shift);
@@ -246,9 +234,8 @@ Status check_layouts(const Layout& source, const ColorFormat& source_format,
        {std::pair<const char*, const Layout&>{"source", source}, {"destination", destination}}) {
     const int top = layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
     if (layout.max_value < 0 || (layout.type != Type::f32 && layout.max_value > top))
-      return Status::error(Code::invalid_argument,
-                           "max_value of the %s is %d, but it must be 0 to %d", side,
-                           layout.max_value, top);
+      return Status::invalid("max_value of the %s is %d, but it must be 0 to %d", side,
+                             layout.max_value, top);
   }
   return {};
 }
@@ -262,42 +249,36 @@ Status check_geometry(const Layout& source, const Layout& destination, const Let
   VF_TRY(check_sizes("source", source, g.source_width, g.source_height));
   VF_TRY(check_sizes("destination", destination, g.width, g.height));
   if (g.rule != p.rule)
-    return Status::error(Code::invalid_argument, "rule is %s, but the geometry was made for %s",
-                         name_of(p.rule), name_of(g.rule));
+    return Status::invalid("rule is %s, but the geometry was made for %s", name_of(p.rule),
+                           name_of(g.rule));
   if (!(g.scale > 0) || !(g.content_width > 0) || !(g.content_height > 0))
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "the geometry has a picture of %gx%g pixels, but each side must be above 0",
         g.content_width, g.content_height);
   if (g.rule == LetterboxRule::ultralytics &&
       !(g.left >= 0 && g.top >= 0 && g.content_width >= 1 && g.content_height >= 1 &&
         g.left + g.content_width <= g.width && g.top + g.content_height <= g.height))
-    return Status::error(Code::invalid_argument,
-                         "the picture of %gx%g at %g, %g leaves the destination of %dx%d",
-                         g.content_width, g.content_height, g.left, g.top, g.width, g.height);
+    return Status::invalid("the picture of %gx%g at %g, %g leaves the destination of %dx%d",
+                           g.content_width, g.content_height, g.left, g.top, g.width, g.height);
   return {};
 }
 
 // Checks the normalisation of float tensors.
 Status check_normalisation(const LetterboxParams& p) {
   if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
-    return Status::error(Code::invalid_argument,
-                         "scale is %g, but its absolute value must be 1e-30 to 1e30", p.scale);
+    return Status::invalid("scale is %g, but its absolute value must be 1e-30 to 1e30", p.scale);
   for (int i = 0; i < 3; i++) {
     if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
-      return Status::error(Code::invalid_argument,
-                           "std[%d] is %g, but its absolute value must be 1e-30 to 1e30", i,
-                           p.std[i]);
+      return Status::invalid("std[%d] is %g, but its absolute value must be 1e-30 to 1e30", i,
+                             p.std[i]);
     const double divide = std::abs(p.std[i] / p.scale);
     if (!(std::abs(p.mean[i]) <= 1e30) || !(std::abs(p.mean[i] / p.scale) <= 1e30))
-      return Status::error(
-          Code::invalid_argument,
+      return Status::invalid(
           "mean[%d] is %g, but it must be finite and at most 1e30 times scale (%g)", i, p.mean[i],
           p.scale);
     if (!(divide >= 1e-30 && divide <= 1e30))
-      return Status::error(Code::invalid_argument,
-                           "std[%d] / scale is %g, but its absolute value must be 1e-30 to 1e30", i,
-                           divide);
+      return Status::invalid("std[%d] / scale is %g, but its absolute value must be 1e-30 to 1e30",
+                             i, divide);
   }
   return {};
 }
@@ -317,8 +298,7 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
   VF_TRY(find_colors("source", source, source_format, false, &from));
   VF_TRY(find_colors("destination", destination, destination_format, true, &to));
   if (normalised && to.padding.plane >= 0)
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "the destination has a component without a role, which float tensors may not have");
   const auto fill = [&](LetterboxTask& t) {
     t.source = source;

@@ -52,8 +52,8 @@ Status check_limits(const char* name, T value, const Limits<T>& limits) {
   else if (!*rule)
     snprintf(range, sizeof range, "%.10g or more", min);
   if (std::strstr(rule, " to ")) *range = 0;  // the rule names the range itself
-  return Status::error(Code::invalid_argument, "%s is %.10g, but it must be %s%s%s", name,
-                       double(value), rule, *rule && *range ? ", " : "", range);
+  return Status::invalid("%s is %.10g, but it must be %s%s%s", name, double(value), rule,
+                         *rule && *range ? ", " : "", range);
 }
 
 }  // namespace vf

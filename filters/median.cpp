@@ -50,9 +50,9 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
   VF_TRY(check_limits("threshold", params.threshold, MedianParams::kThreshold));
   VF_TRY(check_type(layout));
   if (params.border == Border::reflect || params.border == Border::wrap)
-    return Status::error(Code::invalid_argument,
-                         "border is %s, but it must be replicate, reflect-101, constant or shrink",
-                         name_of(params.border));
+    return Status::invalid(
+        "border is %s, but it must be replicate, reflect-101, constant or shrink",
+        name_of(params.border));
   const auto fill = [&](MedianTask& task) {
     task.layout = layout;
     task.border = params.border;

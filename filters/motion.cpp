@@ -11,22 +11,19 @@ namespace {
 
 Status check(const MotionPicture& p, const MotionParams& params) {
   if (p.type != Type::u8 && p.type != Type::u16)
-    return Status::error(Code::invalid_argument, "the type is %s, but it must be u8 or u16",
-                         name_of(p.type));
+    return Status::invalid("the type is %s, but it must be u8 or u16", name_of(p.type));
   const int size = size_of(p.type);
   VF_TRY(check_limits("the depth", p.depth, Limits<int>{8, 8 * size}));
   VF_TRY(check_limits("the shift", p.shift, Limits<int>{0, 8 * size - p.depth}));
   VF_TRY(check_limits("the step", p.step, Limits<int>{1, 2 * kMaxChannels}));
   for (int c = 0; c < (p.rgb ? 3 : 1); c++) {
     if (!p.data[c] || reinterpret_cast<uintptr_t>(p.data[c]) % size)
-      return Status::error(
-          Code::invalid_argument,
+      return Status::invalid(
           "the address of component %d is %p, but it must be a multiple of %d, and not 0", c,
           p.data[c], size);
     const ptrdiff_t least = ((ptrdiff_t(params.width) - 1) * p.step + 1) * size;
     if (std::abs(p.stride[c]) < least || p.stride[c] % size)
-      return Status::error(
-          Code::invalid_argument,
+      return Status::invalid(
           "the stride of component %d is %td bytes, but it must be at least %td either way, and "
           "a multiple of %d",
           c, p.stride[c], least, size);
@@ -71,21 +68,19 @@ Status MotionPlan::check_pair(const MotionPair& pair) const {
   const int both[] = {pair.picture, pair.before};
   for (const int number : both)
     if (!(is_read_ >> number & 1))
-      return Status::error(Code::invalid_argument,
-                           "picture %d was not read, but both pictures must be read before",
-                           number);
+      return Status::invalid("picture %d was not read, but both pictures must be read before",
+                             number);
   if (!pair.field || reinterpret_cast<uintptr_t>(pair.field) % alignof(MotionVector))
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "the address of the field is %p, but it must be a multiple of 8, and not 0",
         static_cast<void*>(pair.field));
   constexpr auto unit = ptrdiff_t(sizeof(MotionVector));
   const ptrdiff_t least = motion_blocks(params_.width) * unit;
   if (pair.stride < least || pair.stride % unit)
-    return Status::error(Code::invalid_argument,
-                         "the stride of the field is %td bytes, but it must be at least %td, and a "
-                         "multiple of 8",
-                         pair.stride, least);
+    return Status::invalid(
+        "the stride of the field is %td bytes, but it must be at least %td, and a "
+        "multiple of 8",
+        pair.stride, least);
   return {};
 }
 

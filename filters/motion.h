@@ -98,11 +98,9 @@ struct MotionParts {
   }
 };
 
-class MotionPlan {
+class MotionPlan : NoCopy {
  public:
   virtual ~MotionPlan() = default;
-  MotionPlan(const MotionPlan&) = delete;
-  MotionPlan& operator=(const MotionPlan&) = delete;
 
   // Makes the pyramids of pictures first, first + 1 ... (`count` of them, up to kMostAtOnce) from
   // `from`. On CUDA this is one launch.

@@ -22,24 +22,23 @@ bool overlaps(const Image& a, const Image& b, int plane) {
 }  // namespace
 
 Status Plan::check(const Image& src, const Image& dst) const {
-  if (src.layout != source_)
-    return Status::error(Code::invalid_argument, "the source's layout is not the plan's");
+  if (src.layout != source_) return Status::invalid("the source's layout is not the plan's");
   if (dst.layout != destination_)
-    return Status::error(Code::invalid_argument, "the destination's layout is not the plan's");
+    return Status::invalid("the destination's layout is not the plan's");
   const Memory memory = queue_.backend() == Backend::cuda ? Memory::device : Memory::host;
   if (src.memory != memory || dst.memory != memory)
-    return Status::error(Code::invalid_argument, "the %s backend filters images in %s memory",
-                         name_of(queue_.backend()), memory == Memory::device ? "device" : "host");
+    return Status::invalid("the %s backend filters images in %s memory", name_of(queue_.backend()),
+                           memory == Memory::device ? "device" : "host");
   VF_TRY(validate(src));
   VF_TRY(validate(dst));
   for (int i = 0; i < src.layout.planes && i < dst.layout.planes; i++) {
     if (!overlaps(src, dst, i)) continue;
     if (!same_plane(src, dst, i))
-      return Status::error(Code::invalid_argument, "source and destination overlap in plane %d", i);
+      return Status::invalid("source and destination overlap in plane %d", i);
     if (placement_ == Placement::separate)
-      return Status::error(Code::invalid_argument,
-                           "source and destination are the same image: the plan was made for "
-                           "separate ones");
+      return Status::invalid(
+          "source and destination are the same image: the plan was made for "
+          "separate ones");
   }
   return {};
 }

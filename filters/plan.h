@@ -14,11 +14,9 @@ namespace vf {
 // image as both, which may cost scratch memory.
 enum class Placement : uint8_t { separate, in_place };
 
-class Plan {
+class Plan : NoCopy {
  public:
   virtual ~Plan() = default;
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
 
   // Filters `src` into `dst`. Layouts must be those that the plan was made for, and the memory must
   // be device memory for CUDA and host memory otherwise. Images that overlap without being the same

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "filters/image.h"
+#include "filters/no_copy.h"
 #include "filters/status.h"
 
 namespace vf {
@@ -55,21 +56,16 @@ class Allocation {
 };
 
 // A point in the work of a queue that others can wait for, like a CUDA event.
-class Event {
+class Event : NoCopy {
  public:
-  Event() = default;
   virtual ~Event() = default;
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
   // Waits until the work before the event is done, and returns its error.
   virtual Status wait() { return {}; }
 };
 
-class Queue {
+class Queue : NoCopy {
  public:
   virtual ~Queue() = default;
-  Queue(const Queue&) = delete;
-  Queue& operator=(const Queue&) = delete;
 
   Backend backend() const { return backend_; }
 

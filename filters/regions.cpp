@@ -330,8 +330,8 @@ Status make_regions(Queue& queue, const Layout& layout, const RegionParams& para
                     std::unique_ptr<RegionsPlan>* out) {
   VF_TRY(validate(layout));
   if (layout.type != Type::u8 && layout.type != Type::u16)
-    return Status::error(Code::invalid_argument, "type is %s, but for regions it must be u8 or u16",
-                         name_of(layout.type));
+    return Status::invalid("type is %s, but for regions it must be u8 or u16",
+                           name_of(layout.type));
   VF_TRY(check_limits("region-expand", params.expand, RegionParams::kExpand));
   VF_TRY(check_limits("region-feather", params.feather, RegionParams::kFeather));
   VF_TRY(std::visit([](const auto& f) { return f.check(); }, filter));

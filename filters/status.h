@@ -22,31 +22,29 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
 
-#if defined(__GNUC__)
-  __attribute__((format(printf, 2, 3)))
-#endif
-  static Status
-  error(Code code, const char* format, ...) {
-    Status s;
-    s.code_ = code;
+  [[gnu::format(printf, 2, 3)]] static Status error(Code code, const char* format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(s.message_, sizeof s.message_, format, args);
+    const Status s(code, format, args);
+    va_end(args);
+    return s;
+  }
+  [[gnu::format(printf, 1, 2)]] static Status invalid(const char* format, ...) {
+    va_list args;
+    va_start(args, format);
+    const Status s(Code::invalid_argument, format, args);
     va_end(args);
     return s;
   }
 
-  bool ok() const {
-    return code_ == Code::ok;
-  }
-  Code code() const {
-    return code_;
-  }
-  const char* message() const {
-    return message_;
-  }
+  bool ok() const { return code_ == Code::ok; }
+  Code code() const { return code_; }
+  const char* message() const { return message_; }
 
  private:
+  Status(Code code, const char* format, va_list args) : code_(code) {
+    vsnprintf(message_, sizeof message_, format, args);
+  }
   Code code_ = Code::ok;
   char message_[256] = "";
 };

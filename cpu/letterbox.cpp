@@ -96,9 +96,7 @@ class CpuLetterbox final : public Plan {
     const PlaneLayout& to = t_.destination.plane[0];
     interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
                    to.channels >= 3 && to.pixel_step() == to.channels;
-    Scratch s;
-    scratch_bytes_ = lay_out(nullptr, &s);
-    return queue_.allocate(Memory::host, scratch_bytes_ * threads, &scratch_);
+    return allocate_scratch<Scratch>();
   }
 
  private:
@@ -153,7 +151,12 @@ class CpuLetterbox final : public Plan {
       set(t_.padding, -1);
     }
     is_packed_ = true;
-    PackedScratch s;
+    return allocate_scratch<PackedScratch>();
+  }
+
+  template <class S>
+  Status allocate_scratch() {
+    S s;
     scratch_bytes_ = lay_out(nullptr, &s);
     return queue_.allocate(Memory::host, scratch_bytes_ * queue_.threads(), &scratch_);
   }
@@ -229,7 +232,7 @@ class CpuLetterbox final : public Plan {
     if (s->held[y & 1] == y) return;
     s->held[y & 1] = y;
     const int n = int(packed_first_.size()), step = t_.source.plane[0].channels;
-    const auto* in = static_cast<const uint8_t*>(src.data[0]) + y * src.stride[0];
+    const auto* in = row_of<const uint8_t>(src, 0, y);
     for (int i = 0; i < packed_safe_; i++) std::memcpy(s->pairs + 8 * i, in + packed_first_[i], 8);
     for (int i = packed_safe_; i < n; i++)
       std::memcpy(s->pairs + 8 * i, in + packed_first_[i], 2 * size_t(step));
@@ -247,9 +250,8 @@ class CpuLetterbox final : public Plan {
                         g.y.luma.fixed[2 * size_t(y) + 1], 4 * n, s->bytes);
     if (packed_out_) {
       const int step = t_.destination.plane[0].channels;
-      row_.pack(
-          s->bytes, order_, ones_, step, n,
-          static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * step);
+      row_.pack(s->bytes, order_, ones_, step, n,
+                row_of<uint8_t>(dst, 0, y) + ptrdiff_t(g.x.begin) * step);
       return;
     }
     for (int k = 0; k < 4; k++) {
@@ -363,12 +365,9 @@ class CpuLetterbox final : public Plan {
     return s;
   }
 
-  template <class T>
-  const T* source_row(const Image& src, int k, int y) const {
-    const auto c = t_.from[k];
-    return reinterpret_cast<const T*>(static_cast<const char*>(src.data[c.plane]) +
-                                      y * src.stride[c.plane]) +
-           c.channel;
+  const uint8_t* source_row(const Image& src, int k, int y) const {
+    const Component c = t_.from[k];
+    return row_of<const uint8_t>(src, c.plane, y) + c.channel * size_of(t_.source.type);
   }
 
   // Gathers the neighbours that are read in words. Words are loaded once for all components of a
@@ -383,7 +382,7 @@ class CpuLetterbox final : public Plan {
     s->words_plane = p;
     if (s->words_row[y & 1] != y) {
       s->words_row[y & 1] = y;
-      const auto* in = static_cast<const uint8_t*>(src.data[p]) + y * src.stride[p];
+      const auto* in = row_of<const uint8_t>(src, p, y);
       const ResamplingTaps& r = taps(g.x, k);
       const int first = g.x.begin + w.begin;
       row_.load_words(in, step * size, &r.lo[first], n, words[0]);
@@ -417,13 +416,9 @@ class CpuLetterbox final : public Plan {
     const int step = t_.source.plane[t_.from[k].plane].pixel_step();
     const auto one_by_one = [&](int i, int end) {
       if (i == end) return;
-      const int *lo = &r.lo[begin + i], *hi = &r.hi[begin + i];
-      if (t_.source.type == Type::u8)
-        row_.gather_u8(source_row<uint8_t>(src, k, y), step, 0, lo, hi, end - i, left + i,
-                       right + i);
-      else
-        row_.gather_u16(source_row<uint16_t>(src, k, y), step, t_.source.shift, lo, hi, end - i,
-                        left + i, right + i);
+      row_.gather[size_of(t_.source.type) - 1](source_row(src, k, y), step, t_.source.shift,
+                                               &r.lo[begin + i], &r.hi[begin + i], end - i,
+                                               left + i, right + i);
     };
     const Words& w = g.words[k];
     if (w.begin < w.end) spread_words(src, g, k, y, left, right, s);
@@ -496,12 +491,8 @@ class CpuLetterbox final : public Plan {
         s->outside += ry.share[j];
         continue;
       }
-      const char* row = static_cast<const char*>(src.data[p]) + ry.index[j] * src.stride[p];
-      if (t_.source.type == Type::u8)
-        row_.add_u8(reinterpret_cast<const uint8_t*>(row), 0, ry.share[j], n, s->sums);
-      else
-        row_.add_u16(reinterpret_cast<const uint16_t*>(row), t_.source.shift, ry.share[j], n,
-                     s->sums);
+      row_.add[size_of(t_.source.type) - 1](row_of<uint8_t>(src, p, ry.index[j]), t_.source.shift,
+                                            ry.share[j], n, s->sums);
     }
   }
 
@@ -575,7 +566,7 @@ class CpuLetterbox final : public Plan {
     s->held[k][slot] = y;
     const int step = t_.source.plane[t_.from[k].plane].pixel_step();
     const int begin = g.x.begin, n = g.x.end - begin;
-    const auto* in = source_row<uint8_t>(src, k, y);
+    const auto* in = source_row(src, k, y);
     const int16_t* weights = &g.x.luma.fixed[2 * size_t(begin)];
     const Eights& e = g.eights;
     const int done = step == 1 ? e.count : 0;
@@ -634,23 +625,28 @@ class CpuLetterbox final : public Plan {
     }
   }
 
-  // Writes codes to columns [begin, begin + n) of a row of destination component k.
+  // Writes codes to columns [begin, begin + n) of a row of a component.
+  void put(const Image& dst, Component c, int y, int begin, int n, const uint16_t* code) const {
+    const int step = t_.destination.plane[c.plane].pixel_step(),
+              size = size_of(t_.destination.type);
+    uint8_t* const row = row_of<uint8_t>(dst, c.plane, y);
+    row_.store[size - 1](code, t_.destination.shift, n,
+                         row + (ptrdiff_t(begin) * step + c.channel) * size, step);
+  }
+
+  // Does the same for destination component k, which may be that of a float tensor.
   void store(const Image& dst, int k, int y, int begin, int n, const uint16_t* code) const {
-    const auto c = t_.to[k];
+    const Component c = t_.to[k];
+    if (!t_.normalised) return put(dst, c, y, begin, n, code);
     const int step = t_.destination.plane[c.plane].pixel_step();
-    char* row = static_cast<char*>(dst.data[c.plane]) + y * dst.stride[c.plane];
     const ptrdiff_t at = ptrdiff_t(begin) * step + c.channel;
-    if (t_.normalised && !t_.half_float && step == 1 && row_.normalise)
-      row_.normalise(code, t_.subtract[k], t_.divide[k], t_.reciprocal[k], n,
-                     reinterpret_cast<float*>(row) + at);
-    else if (t_.normalised && !t_.half_float)
-      row_.look_up_f32(code, table_[k], n, reinterpret_cast<float*>(row) + at, step);
-    else if (t_.normalised)
+    float* const row = row_of<float>(dst, c.plane, y);
+    if (t_.half_float)
       row_.look_up_u16(code, half_table_[k], n, reinterpret_cast<uint16_t*>(row) + at, step);
-    else if (t_.destination.type == Type::u8)
-      row_.store_u8(code, n, reinterpret_cast<uint8_t*>(row) + at, step);
+    else if (step == 1 && row_.normalise)
+      row_.normalise(code, t_.subtract[k], t_.divide[k], t_.reciprocal[k], n, row + at);
     else
-      row_.store_u16(code, t_.destination.shift, n, reinterpret_cast<uint16_t*>(row) + at, step);
+      row_.look_up_f32(code, table_[k], n, row + at, step);
   }
 
   void store_picture(const Image& dst, const Group& g, int y, const Scratch& s) const {
@@ -664,9 +660,8 @@ class CpuLetterbox final : public Plan {
     const uint16_t* code[4] = {s.nothing, s.nothing, s.nothing, s.nothing};
     for (int k = 0; k < 4; k++)
       if (t_.to[k].plane >= 0) code[t_.to[k].channel] = s.code[k];
-    row_.interleave_u8(
-        code, channels, n,
-        static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * channels);
+    row_.interleave_u8(code, channels, n,
+                       row_of<uint8_t>(dst, 0, y) + ptrdiff_t(g.x.begin) * channels);
   }
 
   void border(const Image& dst, const Group& g, int y, int begin, int end, uint16_t* code) const {
@@ -678,17 +673,26 @@ class CpuLetterbox final : public Plan {
     }
   }
 
-  void padding(const Image& dst, const Group& g, int y) const {
-    const auto c = t_.padding;
-    const int step = t_.destination.plane[c.plane].pixel_step();
-    char* row = static_cast<char*>(dst.data[c.plane]) + y * dst.stride[c.plane];
-    for (int x = 0; x < g.width; x++) {
-      const ptrdiff_t at = ptrdiff_t(x) * step + c.channel;
-      if (t_.destination.type == Type::u8)
-        reinterpret_cast<uint8_t*>(row)[at] = 255;
-      else
-        reinterpret_cast<uint16_t*>(row)[at] =
-            uint16_t(65535 >> t_.destination.shift << t_.destination.shift);
+  // Sets all bits of the component without content.
+  void padding(const Image& dst, const Group& g, int y, uint16_t* code) const {
+    const bool bytes = t_.destination.type == Type::u8;
+    std::fill_n(code, g.width, uint16_t(bytes ? 255 : 65535 >> t_.destination.shift));
+    put(dst, t_.padding, y, 0, g.width, code);
+  }
+
+  // Writes the rows of a band. line(y) writes the picture's part of a row and, with `pads`, also the
+  // padding.
+  template <class Line>
+  void write(const Image& dst, const Band& band, bool pads, uint16_t* code,
+             const Line& line) const {
+    const Group& g = groups_[band.group];
+    for (int y = band.begin; y < band.end; y++) {
+      const bool shows = y >= g.y.begin && y < g.y.end && g.x.begin < g.x.end;
+      if (g.padding && !(shows && pads)) padding(dst, g, y, code);
+      border(dst, g, y, 0, shows ? g.x.begin : g.width, code);
+      if (!shows) continue;
+      line(y);
+      border(dst, g, y, g.x.end, g.width, code);
     }
   }
 
@@ -699,29 +703,15 @@ class CpuLetterbox final : public Plan {
       if (is_packed_) {
         PackedScratch s;
         lay_out(scratch_.as<char>() + scratch_bytes_ * thread, &s);
-        for (int y = band.begin; y < band.end; y++) {
-          const bool shows = y >= g.y.begin && y < g.y.end;
-          if (g.padding && !(shows && packed_out_ && g.x.begin == 0 && g.x.end == g.width))
-            padding(dst, g, y);
-          border(dst, g, y, 0, shows ? g.x.begin : g.width, s.code[0]);
-          if (!shows) continue;
-          packed_line(src, dst, y, &s);
-          border(dst, g, y, g.x.end, g.width, s.code[0]);
-        }
+        const bool pads = packed_out_ && g.x.begin == 0 && g.x.end == g.width;
+        write(dst, band, pads, s.code[0], [&](int y) { packed_line(src, dst, y, &s); });
         return;
       }
       Scratch s = scratch(thread);
-      for (int y = band.begin; y < band.end; y++) {
-        if (g.padding) padding(dst, g, y);
-        if (y < g.y.begin || y >= g.y.end || g.x.begin == g.x.end) {
-          border(dst, g, y, 0, g.width, s.code[0]);
-          continue;
-        }
+      write(dst, band, false, s.code[0], [&](int y) {
         picture(src, g, y, &s);
         store_picture(dst, g, y, s);
-        border(dst, g, y, 0, g.x.begin, s.code[0]);
-        border(dst, g, y, g.x.end, g.width, s.code[0]);
-      }
+      });
     });
     return {};
   }

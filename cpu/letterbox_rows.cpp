@@ -26,9 +26,10 @@ namespace {
 namespace HWY_NAMESPACE {
 
 template <class T>
-void gather(const T* HWY_RESTRICT in, int step, int shift, const int* HWY_RESTRICT lo,
+void gather(const void* HWY_RESTRICT row, int step, int shift, const int* HWY_RESTRICT lo,
             const int* HWY_RESTRICT hi, int n, float* HWY_RESTRICT left,
             float* HWY_RESTRICT right) {
+  const T* in = static_cast<const T*>(row);
   for (int x = 0; x < n; x++) {
     left[x] = float(in[ptrdiff_t(lo[x]) * step] >> shift);
     right[x] = float(in[ptrdiff_t(hi[x]) * step] >> shift);
@@ -208,7 +209,8 @@ void mix(const float* HWY_RESTRICT v00, const float* HWY_RESTRICT v10,
 }
 
 template <class T>
-void add(const T* HWY_RESTRICT in, int shift, float weight, int n, float* HWY_RESTRICT sum) {
+void add(const void* HWY_RESTRICT row, int shift, float weight, int n, float* HWY_RESTRICT sum) {
+  const T* in = static_cast<const T*>(row);
   for (int i = 0; i < n; i++) sum[i] += weight * float(in[i] >> shift);
 }
 
@@ -254,15 +256,16 @@ void convert(const float* const in[3], const float* m, float offset, int max, in
 }
 
 template <class T>
-void store(const uint16_t* HWY_RESTRICT in, int shift, int n, T* HWY_RESTRICT out, int step) {
+void store(const uint16_t* HWY_RESTRICT in, int shift, int n, void* HWY_RESTRICT to, int step) {
+  T* out = static_cast<T*>(to);
   if (step == 1)
     for (int x = 0; x < n; x++) out[x] = T(in[x] << shift);
   else
     for (int x = 0; x < n; x++) out[ptrdiff_t(x) * step] = T(in[x] << shift);
 }
 
-void store_u8(const uint16_t* in, int n, uint8_t* out, int step) {
-  store(in, 0, n, out, step);
+void store_u8(const uint16_t* in, int, int n, void* to, int step) {
+  store<uint8_t>(in, 0, n, to, step);
 }
 
 template <class T>
@@ -287,11 +290,25 @@ constexpr decltype(LetterboxRow::normalise) normalise = nullptr;
 #endif
 
 LetterboxRow rows() {
-  return {
-      gather<uint8_t>, gather<uint16_t>,  load_words,     spread,        fixed_rows, fixed_eights,
-      packed_rows,     packed_columns,    pack,           fixed_columns, mix,        add<uint8_t>,
-      add<uint16_t>,   add_columns,       round,          convert,       store_u8,   interleave_u8,
-      store<uint16_t>, look_up<uint16_t>, look_up<float>, normalise};
+  return {{gather<uint8_t>, gather<uint16_t>},
+          load_words,
+          spread,
+          fixed_rows,
+          fixed_eights,
+          packed_rows,
+          packed_columns,
+          pack,
+          fixed_columns,
+          mix,
+          {add<uint8_t>, add<uint16_t>},
+          add_columns,
+          round,
+          convert,
+          {store_u8, store<uint16_t>},
+          interleave_u8,
+          look_up<uint16_t>,
+          look_up<float>,
+          normalise};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,13 +7,12 @@
 
 namespace vf::cpu {
 
-// Each kernel works on n columns; `step` is in components.
+// Each kernel works on n columns; `step` is in components. Of two kernels, the first is for
+// components of a byte, and the second for those of two bytes.
 struct LetterboxRow {
   // out = in[lo * step], in[hi * step], as code values
-  void (*gather_u8)(const uint8_t* in, int step, int shift, const int* lo, const int* hi, int n,
+  void (*gather[2])(const void* in, int step, int shift, const int* lo, const int* hi, int n,
                     float* left, float* right);
-  void (*gather_u16)(const uint16_t* in, int step, int shift, const int* lo, const int* hi, int n,
-                     float* left, float* right);
   // out = 4 bytes at in + first * step
   void (*load_words)(const uint8_t* in, int step, const int* first, int n, uint32_t* out);
   // out = (word >> bits) & mask
@@ -43,8 +42,7 @@ struct LetterboxRow {
   void (*mix)(const float* v00, const float* v10, const float* v01, const float* v11,
               const float* fx, float fy, int n, float* out);
   // sum += weight * in, as code values
-  void (*add_u8)(const uint8_t* in, int shift, float weight, int n, float* sum);
-  void (*add_u16)(const uint16_t* in, int shift, float weight, int n, float* sum);
+  void (*add[2])(const void* in, int shift, float weight, int n, float* sum);
   // out[c][x] = the sum of share * in[index * step + c] over the taps [first[x], first[x + 1]). It
   // reads 4 components per tap if there are 3, and writes those whose `out` is not null.
   void (*add_columns)(const float* in, int step, int channels, const int* first, const int* index,
@@ -52,10 +50,9 @@ struct LetterboxRow {
   void (*round)(const float* in, float scale, int max, int n, uint16_t* out);
   void (*convert)(const float* const in[3], const float* m, float offset, int max, int n,
                   uint16_t* out);
-  void (*store_u8)(const uint16_t* in, int n, uint8_t* out, int step);
+  void (*store[2])(const uint16_t* in, int shift, int n, void* out, int step);
   // Stores the codes of 3 or 4 `channels` as packed pixels.
   void (*interleave_u8)(const uint16_t* const in[4], int channels, int n, uint8_t* out);
-  void (*store_u16)(const uint16_t* in, int shift, int n, uint16_t* out, int step);
   void (*look_up_u16)(const uint16_t* in, const uint16_t* table, int n, uint16_t* out, int step);
   void (*look_up_f32)(const uint16_t* in, const float* table, int n, float* out, int step);
   // Computes the values that look_up_f32 would read from a table of these numbers. It is null on

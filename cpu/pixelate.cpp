@@ -25,25 +25,21 @@ namespace hn = hwy::HWY_NAMESPACE;
 // sums[i] = the sum of component i of `rows` rows, from the first to the last; `stride` in bytes.
 template <class T, class Sum>
 void SumRows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
-  const hn::ScalableTag<Sum> d;
-  const hn::Rebind<T, decltype(d)> dt;
-  const size_t n = hn::Lanes(d);
+  const hn::ScalableTag<Sum> all;
+  const size_t n = hn::Lanes(all);
   const auto* top = static_cast<const uint8_t*>(first);
   Sum* sums = static_cast<Sum*>(to);
-  size_t i = 0;
-  for (; i + n <= count; i += n) {
+  const auto add = [&](auto d, size_t i) HWY_ATTR {
+    const hn::Rebind<T, decltype(d)> dt;
     const uint8_t* at = top + i * sizeof(T);
     auto sum = hn::Zero(d);
     for (int y = 0; y < rows; y++, at += stride)
       sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(dt, reinterpret_cast<const T*>(at))));
     hn::StoreU(sum, d, sums + i);
-  }
-  for (; i < count; i++) {
-    const uint8_t* at = top + i * sizeof(T);
-    Sum sum = 0;
-    for (int y = 0; y < rows; y++, at += stride) sum += *reinterpret_cast<const T*>(at);
-    sums[i] = sum;
-  }
+  };
+  size_t i = 0;
+  for (; i + n <= count; i += n) add(all, i);
+  for (; i < count; i++) add(hn::CappedTag<Sum, 1>(), i);
 }
 
 using SumRow = void (*)(const void* first, ptrdiff_t stride, int rows, size_t count, void* to);
@@ -219,14 +215,9 @@ class CpuPixelate final : public Plan {
 }  // namespace
 
 Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
-  switch (task.layout.type) {
-    case Type::u8:
-      return make_prepared<CpuPixelate<uint8_t>, CpuQueue>(queue, task, out);
-    case Type::u16:
-      return make_prepared<CpuPixelate<uint16_t>, CpuQueue>(queue, task, out);
-    default:
-      return make_prepared<CpuPixelate<float>, CpuQueue>(queue, task, out);
-  }
+  return with_component(task.layout.type, [&](auto component) {
+    return make_prepared<CpuPixelate<decltype(component)>, CpuQueue>(queue, task, out);
+  });
 }
 
 }  // namespace vf::cpu

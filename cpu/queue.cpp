@@ -130,9 +130,9 @@ Status CpuQueue::copy(const Image& src, const Image& dst) {
   VF_TRY(validate(src));
   VF_TRY(validate(dst));
   if (src.layout != dst.layout)
-    return Status::error(Code::invalid_argument, "a copy needs two images of the same layout");
+    return Status::invalid("a copy needs two images of the same layout");
   if (src.memory != Memory::host || dst.memory != Memory::host)
-    return Status::error(Code::invalid_argument, "the cpu backend copies only host memory");
+    return Status::invalid("the cpu backend copies only host memory");
   for (int i = 0; i < src.layout.planes; i++)
     VF_TRY(copy_rows(dst.data[i], dst.stride[i], src.data[i], src.stride[i],
                      row_bytes(src.layout, i), src.layout.plane[i].height));
@@ -165,8 +165,7 @@ void copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_s
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
   if (options.threads < 0 || options.threads > 1024)
-    return Status::error(Code::invalid_argument, "threads is %d, but it must be 0 to 1024",
-                         options.threads);
+    return Status::invalid("threads is %d, but it must be 0 to 1024", options.threads);
   *out = std::make_unique<CpuQueue>(options.threads ? options.threads : usable_processors());
   return {};
 }

@@ -65,6 +65,19 @@ T* row_of(const Image& image, int plane, int y) {
   return reinterpret_cast<T*>(static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane]);
 }
 
+// Calls f with a value of the type of components that are bytes, words or floats.
+template <class F>
+auto with_component(Type type, const F& f) {
+  switch (type) {
+    case Type::u8:
+      return f(uint8_t{});
+    case Type::u16:
+      return f(uint16_t{});
+    default:
+      return f(float{});
+  }
+}
+
 // Copies the channels in `mask` (bit c: channel c) of so many pixels of a row. Steps are in
 // components from pixel to pixel.
 constexpr int kAllChannels = 0xf;

@@ -131,18 +131,23 @@ class CpuRegions final : public RegionsPlan {
     return {};
   }
 
+  // Calls f(region, plane, rectangle) for all regions in each plane that is filtered.
+  template <class F>
+  void for_rects(const F& f) const {
+    for (int i = 0; i < int(regions().size()); i++)
+      for (int p = 0; p < source().planes; p++)
+        if (channels(p)) f(i, p, rect_of(i, p));
+  }
+
   // Divides the regions' rectangles in each plane into tiles.
   void list_tiles() {
     tiles_.clear();
-    for (int i = 0; i < int(regions().size()); i++)
-      for (int p = 0; p < source().planes; p++) {
-        if (!channels(p)) continue;
-        const PlaneRect all = rect_of(i, p);
-        for (int y = all.y0; y < all.y1; y += kTileRows)
-          for (int x = all.x0; x < all.x1; x += kTile)
-            tiles_.push_back(
-                {i, p, {x, y, std::min(x + kTile, all.x1), std::min(y + kTileRows, all.y1)}});
-      }
+    for_rects([&](int i, int p, const PlaneRect& all) {
+      for (int y = all.y0; y < all.y1; y += kTileRows)
+        for (int x = all.x0; x < all.x1; x += kTile)
+          tiles_.push_back(
+              {i, p, {x, y, std::min(x + kTile, all.x1), std::min(y + kTileRows, all.y1)}});
+    });
   }
 
   PlaneRect rect_of(int region, int p) const {
@@ -306,14 +311,11 @@ class CpuRegions final : public RegionsPlan {
 
   void pixelate(const Image& src, const Image& dst) {
     rows_.clear();
-    for (int i = 0; i < int(regions().size()); i++)
-      for (int p = 0; p < source().planes; p++) {
-        if (!channels(p)) continue;
-        const PlaneRect all = rect_of(i, p);
-        const RegionBlocks by = blocks_y(i, p);
-        for (int b = by.block_of(all.y0); b <= by.block_of(all.y1 - 1); b++)
-          if (by.edge(b) < by.edge(b + 1)) rows_.push_back({i, p, b});
-      }
+    for_rects([&](int i, int p, const PlaneRect& all) {
+      const RegionBlocks by = blocks_y(i, p);
+      for (int b = by.block_of(all.y0); b <= by.block_of(all.y1 - 1); b++)
+        if (by.edge(b) < by.edge(b + 1)) rows_.push_back({i, p, b});
+    });
     pool_.parallel(int(rows_.size()),
                    [&](int n, int thread) { pixelate_row(rows_[n], src, dst, thread); });
   }

@@ -25,4 +25,19 @@ class Arena {
   size_t used_ = 0;
 };
 
+// Returns a thread's part of a frame's scratch memory.
+template <class Frame>
+char* memory_of(const Frame& f, int thread) {
+  return f.scratch + f.scratch_per_thread * thread;
+}
+
+// Defines void prefix_name(const Frame&, int y0, int y1, int thread), which runs the stage
+// size_t name(const Frame&, int y0, int y1, char* memory) on the thread's scratch memory, with the
+// best instruction set.
+#define VF_STAGE(Frame, prefix, name)                                \
+  HWY_EXPORT(name);                                                  \
+  void prefix##_##name(const Frame& f, int y0, int y1, int thread) { \
+    HWY_DYNAMIC_DISPATCH(name)(f, y0, y1, memory_of(f, thread));     \
+  }
+
 }  // namespace vf::cpu

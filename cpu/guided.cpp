@@ -80,10 +80,9 @@ class CpuGuided final : public GuidedPlan {
       f_.scratch_per_thread = std::max(f_.scratch_per_thread, votes_scratch(votes_));
     if (t.layers.used())
       f_.scratch_per_thread = std::max(f_.scratch_per_thread, layers_scratch(f_));
-    f_.scratch_per_thread = (f_.scratch_per_thread + 63) / 64 * 64;
+    f_.scratch_per_thread = round_up(f_.scratch_per_thread, 64);
     VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
-    f_.scratch[0] = scratch_.as<char>();
-    votes_.scratch = f_.scratch[0];
+    f_.scratch = votes_.scratch = scratch_.as<char>();
     votes_.scratch_per_thread = f_.scratch_per_thread;
     if (colors()) {
       VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(MaskErrors), &errors_));

@@ -41,7 +41,7 @@ struct GuidedFrame {
   const uint8_t* low[4] = {};
   const uint8_t *outside = nullptr, *side = nullptr, *sure[2] = {};
   GuidedLayerPlanes layers;
-  char* scratch[1] = {};  // one block for all threads
+  char* scratch = nullptr;  // one block for all threads
   size_t scratch_per_thread = 0;
   float midpoint = 0.5f;
   bool exact_sums = false;    // 32-bit sums are exact (modulo 2^32)

@@ -28,10 +28,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using G = GuidedColors;
 constexpr int kCell = G::kCell;
 
-inline char* memory_of(const GuidedColorsFrame& v, int thread) {
-  return v.scratch + v.scratch_per_thread * thread;
-}
-
 // ---- samples -----------------------------------------------------------------------------------
 
 // Pixels of four bytes, whose bytes are the components; samples of 4 x 4.
@@ -123,14 +119,8 @@ void samples_row(const GuidedColorsFrame& v, int y, int size, const SampleRows& 
 
 void samples_row(const GuidedColorsFrame& v, int y, int size, const SampleRows& rows,
                  uint8_t* const out[4]) {
-  switch (v.task.source.type) {
-    case Type::u8:
-      return samples_row<uint8_t>(v, y, size, rows, out);
-    case Type::u16:
-      return samples_row<uint16_t>(v, y, size, rows, out);
-    default:
-      return samples_row<float>(v, y, size, rows, out);
-  }
+  with_component(v.task.source.type,
+                 [&](auto t) { samples_row<decltype(t)>(v, y, size, rows, out); });
 }
 
 // Reads a mask at the centres of a row of samples.
@@ -730,22 +720,6 @@ size_t scratch(const GuidedColorsFrame& v) {
   return std::max(maximum, ratios(v, 0, 0, nullptr, nullptr));
 }
 
-#define VF_STAGE(name)                                                        \
-  void name##_stage(const GuidedColorsFrame& v, int y0, int y1, int thread) { \
-    name(v, y0, y1, memory_of(v, thread));                                    \
-  }
-VF_STAGE(samples)
-VF_STAGE(sides)
-VF_STAGE(prior)
-VF_STAGE(matte)
-VF_STAGE(sure)
-VF_STAGE(low)
-#undef VF_STAGE
-
-void ratios_stage(const GuidedColorsFrame& v, int y0, int y1, int thread) {
-  ratios(v, y0, y1, memory_of(v, thread), v.errors + thread);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace vf::cpu
 HWY_AFTER_NAMESPACE();
@@ -758,19 +732,17 @@ size_t votes_scratch(const GuidedColorsFrame& v) {
   return HWY_DYNAMIC_DISPATCH(scratch)(v);
 }
 
-#define VF_STAGE(name)                                                        \
-  HWY_EXPORT(name##_stage);                                                   \
-  void votes_##name(const GuidedColorsFrame& v, int y0, int y1, int thread) { \
-    HWY_DYNAMIC_DISPATCH(name##_stage)(v, y0, y1, thread);                    \
-  }
-VF_STAGE(samples)
-VF_STAGE(sides)
-VF_STAGE(prior)
-VF_STAGE(ratios)
-VF_STAGE(matte)
-VF_STAGE(sure)
-VF_STAGE(low)
-#undef VF_STAGE
+VF_STAGE(GuidedColorsFrame, votes, samples)
+VF_STAGE(GuidedColorsFrame, votes, sides)
+VF_STAGE(GuidedColorsFrame, votes, prior)
+VF_STAGE(GuidedColorsFrame, votes, matte)
+VF_STAGE(GuidedColorsFrame, votes, sure)
+VF_STAGE(GuidedColorsFrame, votes, low)
+
+HWY_EXPORT(ratios);
+void votes_ratios(const GuidedColorsFrame& v, int y0, int y1, int thread) {
+  HWY_DYNAMIC_DISPATCH(ratios)(v, y0, y1, memory_of(v, thread), v.errors + thread);
+}
 
 }  // namespace vf::cpu
 #endif  // HWY_ONCE

@@ -21,10 +21,6 @@ namespace HWY_NAMESPACE {
 
 using L = GuidedLayers;
 
-inline char* memory_of(const GuidedFrame& f, int thread) {
-  return f.scratch[0] + f.scratch_per_thread * thread;
-}
-
 size_t matte(const GuidedFrame& f, int y0, int y1, char* memory) {
   const GuidedTask& t = f.task;
   const GuidedLayerPlanes& p = f.layers;
@@ -322,18 +318,6 @@ size_t max_scratch(const GuidedFrame& f) {
   return maximum;
 }
 
-#define VF_STAGE(name)                                                  \
-  void name##_stage(const GuidedFrame& f, int y0, int y1, int thread) { \
-    name(f, y0, y1, memory_of(f, thread));                              \
-  }
-VF_STAGE(matte)
-VF_STAGE(estimate)
-VF_STAGE(smooth)
-VF_STAGE(cells)
-VF_STAGE(blur)
-VF_STAGE(second)
-#undef VF_STAGE
-
 }  // namespace HWY_NAMESPACE
 }  // namespace vf::cpu
 HWY_AFTER_NAMESPACE();
@@ -346,18 +330,12 @@ size_t layers_scratch(const GuidedFrame& f) {
   return HWY_DYNAMIC_DISPATCH(max_scratch)(f);
 }
 
-#define VF_STAGE(name)                                                   \
-  HWY_EXPORT(name##_stage);                                              \
-  void layers_##name(const GuidedFrame& f, int y0, int y1, int thread) { \
-    HWY_DYNAMIC_DISPATCH(name##_stage)(f, y0, y1, thread);               \
-  }
-VF_STAGE(matte)
-VF_STAGE(estimate)
-VF_STAGE(smooth)
-VF_STAGE(cells)
-VF_STAGE(blur)
-VF_STAGE(second)
-#undef VF_STAGE
+VF_STAGE(GuidedFrame, layers, matte)
+VF_STAGE(GuidedFrame, layers, estimate)
+VF_STAGE(GuidedFrame, layers, smooth)
+VF_STAGE(GuidedFrame, layers, cells)
+VF_STAGE(GuidedFrame, layers, blur)
+VF_STAGE(GuidedFrame, layers, second)
 
 }  // namespace vf::cpu
 #endif  // HWY_ONCE

@@ -6,6 +6,7 @@
 
 #include "cpu/arena.h"
 #include "cpu/guided.h"
+#include "cpu/queue.h"
 
 #if defined(VF_CPU_GUIDED_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VF_CPU_GUIDED_LOAD_INL_H_
@@ -26,20 +27,12 @@ inline float clamp01(float v) {
   return std::min(std::max(v, 0.0f), 1.0f);
 }
 
-template <class T>
-inline const T* row_of(const Image& image, const Component& c, int y) {
-  const PlaneLayout& p = image.layout.plane[c.plane];
-  return reinterpret_cast<const T*>(static_cast<const char*>(image.data[c.plane]) +
-                                    ptrdiff_t(y >> p.sub_y) * image.stride[c.plane]) +
-         c.channel;
-}
-
 // Loads a component's values at pixels first, first + step, ... of row y of the frame.
 template <class T, class Out>
 inline void load(const Image& image, const Component& c, int y, int first, int step, int last,
                  int n, Out* VF_RESTRICT out) {
   const PlaneLayout& p = image.layout.plane[c.plane];
-  const T* VF_RESTRICT row = row_of<T>(image, c, y);
+  const T* VF_RESTRICT row = row_of<const T>(image, c.plane, y >> p.sub_y) + c.channel;
   const int pixel = p.pixel_step(), sub = p.sub_x;
   if (step == 1 && !sub) {
     if (pixel == 1)

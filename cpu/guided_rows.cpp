@@ -29,10 +29,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vf::cpu {
 namespace HWY_NAMESPACE {
 
-inline char* scratch_of(const GuidedFrame& f, int thread) {
-  return f.scratch[0] + f.scratch_per_thread * thread;
-}
-
 // Loads guide and mask of row y of the samples, as they are in memory.
 template <class T, class Out>
 void load_samples(const GuidedFrame& f, int y, Out* const out[4]) {
@@ -190,7 +186,7 @@ void prefix_rows(const In* const VF_RESTRICT in[count], int n, int r,
 
 // T: the component's type; In: how samples are held; Sum: how they are added up.
 template <class T, class In, class Sum>
-size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
+size_t statistics_of(const GuidedFrame& f, int y0, int y1, char* memory) {
   const GuidedTask& t = f.task;
   const int n = t.low_width, r = t.low_radius;
   Arena arena(memory);
@@ -240,16 +236,12 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
   return arena.used();
 }
 
-size_t statistics_any(const GuidedFrame& f, int y0, int y1, char* memory) {
-  switch (f.low[0] ? Type::u8 : f.task.source.type) {
-    case Type::u8:
-      return f.exact_sums ? statistics<uint8_t, uint16_t, uint32_t>(f, y0, y1, memory)
-                          : statistics<uint8_t, float, double>(f, y0, y1, memory);
-    case Type::u16:
-      return statistics<uint16_t, float, double>(f, y0, y1, memory);
-    default:
-      return statistics<float, float, double>(f, y0, y1, memory);
-  }
+size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const Type type = f.low[0] ? Type::u8 : f.task.source.type;
+  if (type == Type::u8 && f.exact_sums)
+    return statistics_of<uint8_t, uint16_t, uint32_t>(f, y0, y1, memory);
+  return with_component(
+      type, [&](auto t) { return statistics_of<decltype(t), float, double>(f, y0, y1, memory); });
 }
 
 // Writes a row in one pass where the components are bytes of words and only the alpha changes. top
@@ -304,7 +296,7 @@ template <class T>
 void store(const GuidedTask& t, const Image& image, const Component& c, int plane_row, int n,
            const float* VF_RESTRICT v) {
   const PlaneLayout& p = image.layout.plane[c.plane];
-  T* row = const_cast<T*>(row_of<T>(image, c, plane_row << p.sub_y));
+  T* row = row_of<T>(image, c.plane, plane_row) + c.channel;
   const int step = p.pixel_step();
   if constexpr (std::is_same_v<T, float>) {
     for (int x = 0; x < n; x++) row[size_t(x) * step] = v[x];
@@ -459,11 +451,6 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) 
   }
 }
 
-template <class T>
-void load_guide_rows(const GuidedFrame& f, const ApplyRows& rows, int y) {
-  load_guide<T>(f, rows.first + y, rows.guide[y]);
-}
-
 void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
   const int n = f.task.width;
   if (f.packed_alpha) return;
@@ -487,30 +474,11 @@ void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* con
   }
   if (rows->count == 0) rows->first = y;
   const int at = rows->count++;
-  switch (f.task.source.type) {
-    case Type::u8:
-      load_guide_rows<uint8_t>(f, *rows, at);
-      break;
-    case Type::u16:
-      load_guide_rows<uint16_t>(f, *rows, at);
-      break;
-    default:
-      load_guide_rows<float>(f, *rows, at);
-      break;
-  }
+  const Type type = f.task.source.type;
+  with_component(type, [&](auto t) { load_guide<decltype(t)>(f, y, rows->guide[at]); });
   matte_row(f.task.width, f.midpoint, top, bottom, weight, rows->guide[at], rows->matte[at]);
   if (rows->count < cell && y + 1 < end) return;
-  switch (f.task.source.type) {
-    case Type::u8:
-      write_rows<uint8_t>(f, *rows, &rows->layers);
-      break;
-    case Type::u16:
-      write_rows<uint16_t>(f, *rows, &rows->layers);
-      break;
-    default:
-      write_rows<float>(f, *rows, &rows->layers);
-      break;
-  }
+  with_component(type, [&](auto t) { write_rows<decltype(t)>(f, *rows, &rows->layers); });
   rows->count = 0;
 }
 
@@ -656,18 +624,7 @@ size_t apply(const GuidedFrame& f, int y0, int y1, char* memory) {
 }
 
 size_t scratch(const GuidedFrame& f) {
-  return std::max(
-      {statistics_any(f, 0, 0, nullptr), means(f, 0, 0, nullptr), apply(f, 0, 0, nullptr)});
-}
-
-void statistics_rows(const GuidedFrame& f, int y0, int y1, int thread) {
-  statistics_any(f, y0, y1, scratch_of(f, thread));
-}
-void means_rows(const GuidedFrame& f, int y0, int y1, int thread) {
-  means(f, y0, y1, scratch_of(f, thread));
-}
-void apply_rows(const GuidedFrame& f, int y0, int y1, int thread) {
-  apply(f, y0, y1, scratch_of(f, thread));
+  return std::max({statistics(f, 0, 0, nullptr), means(f, 0, 0, nullptr), apply(f, 0, 0, nullptr)});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -678,22 +635,13 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(scratch);
-HWY_EXPORT(statistics_rows);
-HWY_EXPORT(means_rows);
-HWY_EXPORT(apply_rows);
-
 size_t guided_scratch(const GuidedFrame& f) {
   return HWY_DYNAMIC_DISPATCH(scratch)(f);
 }
-void guided_statistics(const GuidedFrame& f, int y0, int y1, int thread) {
-  HWY_DYNAMIC_DISPATCH(statistics_rows)(f, y0, y1, thread);
-}
-void guided_means(const GuidedFrame& f, int y0, int y1, int thread) {
-  HWY_DYNAMIC_DISPATCH(means_rows)(f, y0, y1, thread);
-}
-void guided_apply(const GuidedFrame& f, int y0, int y1, int thread) {
-  HWY_DYNAMIC_DISPATCH(apply_rows)(f, y0, y1, thread);
-}
+
+VF_STAGE(GuidedFrame, guided, statistics)
+VF_STAGE(GuidedFrame, guided, means)
+VF_STAGE(GuidedFrame, guided, apply)
 
 }  // namespace vf::cpu
 #endif  // HWY_ONCE

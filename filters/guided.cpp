@@ -41,14 +41,13 @@ Status check(const GuidedParams& p) {
   for (int c = 0; c < 3; c++) {
     for (const double v : p.convert[c])
       if (!std::isfinite(v))
-        return Status::error(Code::invalid_argument, "the conversion to colour %d is not a number",
-                             c);
+        return Status::invalid("the conversion to colour %d is not a number", c);
     if (!std::isfinite(p.key_color[c]) || !std::isfinite(p.background[c]) ||
         !std::isfinite(p.black[c]) || !std::isfinite(p.white[c]))
-      return Status::error(Code::invalid_argument, "a colour's channel %d is not a number", c);
+      return Status::invalid("a colour's channel %d is not a number", c);
     for (int i = 0; i < 3; i++)
       if (!std::isfinite(p.to_ycbcr[i][c]))
-        return Status::error(Code::invalid_argument, "to-ycbcr %d,%d is not a number", i, c);
+        return Status::invalid("to-ycbcr %d,%d is not a number", i, c);
   }
   return {};
 }
@@ -61,8 +60,7 @@ struct Size {
 // first component whose plane is not subsampled.
 Status check_component(const Layout& l, const char* image, const char* name, const Component& c) {
   if (c.plane < 0 || c.plane >= l.planes || c.channel < 0 || c.channel >= l.plane[c.plane].channels)
-    return Status::error(Code::invalid_argument, "%s has no %s in plane %d channel %d", image, name,
-                         c.plane, c.channel);
+    return Status::invalid("%s has no %s in plane %d channel %d", image, name, c.plane, c.channel);
   return {};
 }
 
@@ -82,18 +80,17 @@ Status check_channels(const Layout& l, const char* image, const MatteChannels& m
     const PlaneLayout& p = l.plane[all[i].plane];
     if (!p.sub_x && !p.sub_y) *size = {p.width, p.height};
   }
-  if (!size->width)
-    return Status::error(Code::invalid_argument, "%s has no plane of the frame's full size", image);
+  if (!size->width) return Status::invalid("%s has no plane of the frame's full size", image);
   for (int i = 0; i < n; i++) {
     const PlaneLayout& p = l.plane[all[i].plane];
     const int w = blocks_of(size->width, 1 << p.sub_x), h = blocks_of(size->height, 1 << p.sub_y);
     if (p.width != w || p.height != h)
-      return Status::error(Code::invalid_argument, "%s's plane %d is %dx%d, but it must be %dx%d",
-                           image, all[i].plane, p.width, p.height, w, h);
+      return Status::invalid("%s's plane %d is %dx%d, but it must be %dx%d", image, all[i].plane,
+                             p.width, p.height, w, h);
     for (int j = 0; j < i; j++)
       if (all[i].plane == all[j].plane && all[i].channel == all[j].channel)
-        return Status::error(Code::invalid_argument, "%s's plane %d channel %d is named twice",
-                             image, all[i].plane, all[i].channel);
+        return Status::invalid("%s's plane %d channel %d is named twice", image, all[i].plane,
+                               all[i].channel);
   }
   return {};
 }
@@ -211,47 +208,40 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   VF_TRY(check_type(source));
   if (destination.type != source.type || destination.shift != source.shift ||
       destination.max_value != source.max_value)
-    return Status::error(Code::invalid_argument, "source and destination have different types");
+    return Status::invalid("source and destination have different types");
   if (from.colors != 1 && from.colors != 3)
-    return Status::error(Code::invalid_argument, "the guide has %d channels, but must have 1 or 3",
-                         from.colors);
+    return Status::invalid("the guide has %d channels, but must have 1 or 3", from.colors);
   if (to.colors != 0 && to.colors != from.colors)
-    return Status::error(Code::invalid_argument,
-                         "the destination has %d colours, but must have 0 or %d", to.colors,
-                         from.colors);
+    return Status::invalid("the destination has %d colours, but must have 0 or %d", to.colors,
+                           from.colors);
   const bool keyed = params.mask == MatteMask::chroma_key;
   if (from.colors == 1 && (keyed || params.despill > 0))
-    return Status::error(Code::invalid_argument,
-                         "%s needs a guide of 3 channels, but this one has 1",
-                         keyed ? "mask=chroma-key" : "despill");
+    return Status::invalid("%s needs a guide of 3 channels, but this one has 1",
+                           keyed ? "mask=chroma-key" : "despill");
   Size size, size_to;
   const bool has_mask = params.mask == MatteMask::alpha;
   VF_TRY(check_channels(source, "the source", from, has_mask, &size));
   const bool opaque = params.output == MatteOutput::composite && to.colors && to.alpha.plane < 0;
   VF_TRY(check_channels(destination, "the destination", to, !opaque, &size_to));
   if (size.width != size_to.width || size.height != size_to.height)
-    return Status::error(Code::invalid_argument,
-                         "the source is %dx%d, but the destination is %dx%d", size.width,
-                         size.height, size_to.width, size_to.height);
+    return Status::invalid("the source is %dx%d, but the destination is %dx%d", size.width,
+                           size.height, size_to.width, size_to.height);
   const auto subsampled = [](const Layout& l, const Component& c) {
     return c.plane >= 0 && (l.plane[c.plane].sub_x || l.plane[c.plane].sub_y);
   };
   if ((has_mask && subsampled(source, from.alpha)) || subsampled(destination, to.alpha))
-    return Status::error(Code::invalid_argument, "the matte's plane must not be subsampled");
+    return Status::invalid("the matte's plane must not be subsampled");
   bool converts = false;
   for (int i = 0; i < 3; i++)
     for (int j = 0; j < 4; j++) converts = converts || params.convert[i][j] != double(i == j);
   converts = converts && to.colors > 0;
   if (converts && from.colors == 1)
-    return Status::error(Code::invalid_argument,
-                         "a conversion needs a guide of 3 channels, but this one has 1");
+    return Status::invalid("a conversion needs a guide of 3 channels, but this one has 1");
   for (int c = 0; c < to.colors; c++)
     if (converts && subsampled(destination, to.color[c]))
-      return Status::error(Code::invalid_argument,
-                           "a conversion needs a destination whose colours are not subsampled");
+      return Status::invalid("a conversion needs a destination whose colours are not subsampled");
   if (placement == Placement::in_place && !same_places(source, destination))
-    return Status::error(Code::invalid_argument,
-                         "the layouts of source and destination do not allow work in place");
+    return Status::invalid("the layouts of source and destination do not allow work in place");
   const auto fill = [&](GuidedTask& task) {
     task.source = source;
     task.destination = destination;
@@ -282,7 +272,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     if (task.params.despill > 0) {
       for (int i = 0; i < 2; i++) task.hue[i] = task.key[i] / length;
       if (!direction(params.to_ycbcr, task.hue[0], task.hue[1], task.spill))
-        return Status::error(Code::invalid_argument, "to-ycbcr is singular");
+        return Status::invalid("to-ycbcr is singular");
     }
     return Status();
   };

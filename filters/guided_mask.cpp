@@ -15,16 +15,15 @@ Status make_axis(const char* name, int size, double from, double to, double begi
                  int frame, MaskAxis* axis, bool* touches) {
   if (!std::isfinite(from) || !std::isfinite(to) || !(to > from) || !std::isfinite(begin) ||
       !std::isfinite(end))
-    return Status::error(Code::invalid_argument,
-                         "a mask's %s edges are %g and %g, but they must be numbers, the second "
-                         "above the first",
-                         name, from, to);
+    return Status::invalid(
+        "a mask's %s edges are %g and %g, but they must be numbers, the second "
+        "above the first",
+        name, from, to);
   const double scale = size / (to - from), start = -from * scale - 0.5;
   // The integers have room for this many pixels.
   constexpr double room = 1 << 30;
   if (!(std::abs(start) <= room) || !(scale * frame <= room))
-    return Status::error(
-        Code::invalid_argument,
+    return Status::invalid(
         "a mask's %s edges are %g and %g, which is too far from a frame of %d pixels, or too "
         "near to each other",
         name, from, to, frame);
@@ -51,8 +50,8 @@ Status make_axis(const char* name, int size, double from, double to, double begi
 
 Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* placed) {
   if (mask.parts < 0 || mask.parts > CoarseMask::kMaxParts)
-    return Status::error(Code::invalid_argument, "a mask has %d parts, but must have 0 to %d",
-                         mask.parts, CoarseMask::kMaxParts);
+    return Status::invalid("a mask has %d parts, but must have 0 to %d", mask.parts,
+                           CoarseMask::kMaxParts);
   placed->count = 0;
   size_t bytes = 0;
   bool has_errors = false;
@@ -61,8 +60,8 @@ Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* pla
     VF_TRY(check_limits("a mask's width", p.width, MaskPart::kSize));
     VF_TRY(check_limits("a mask's height", p.height, MaskPart::kSize));
     if (!p.data || p.stride < p.width)
-      return Status::error(Code::invalid_argument,
-                           "a mask's stride is %td, but it must be %d or more", p.stride, p.width);
+      return Status::invalid("a mask's stride is %td, but it must be %d or more", p.stride,
+                             p.width);
     MaskPlace& place = placed->place[placed->count];
     bool on_x = false, on_y = false;
     VF_TRY(make_axis("left and right", p.width, p.image.left, p.image.right, p.counts.left,
@@ -76,8 +75,7 @@ Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* pla
     bytes += size_t(p.width) * p.height;
     has_errors |= p.error != nullptr;
     if (bytes > CoarseMask::kMaxBytes)
-      return Status::error(Code::invalid_argument, "a mask has more than %zu bytes",
-                           CoarseMask::kMaxBytes);
+      return Status::invalid("a mask has more than %zu bytes", CoarseMask::kMaxBytes);
   }
   const size_t places = placed->count * sizeof(MaskPlace);
   for (int i = 0; i < placed->count; i++) placed->place[i].at += uint32_t(places);

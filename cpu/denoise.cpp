@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 
 #include "cpu/denoise.h"
 #include "cpu/queue.h"
@@ -295,27 +294,20 @@ class CpuDenoise final : public DenoisePlan {
       for (int c = 0; c < t.from.colors; c++)
         if (t.writes[c] && t.from.color[c].plane == p) rest &= ~(1 << t.from.color[c].channel);
       if (!rest) continue;
-      const PlaneLayout& l = t.layout.plane[p];
-      strips(l.height, [&](int y0, int y1, int) {
-        for (int y = y0; y < y1; y++) {
-          const char* from = static_cast<char*>(f_.src.data[p]) + y * f_.src.stride[p];
-          char* to = static_cast<char*>(f_.dst.data[p]) + y * f_.dst.stride[p];
-          for (int k = 0; k < l.channels; k++)
-            if (rest >> k & 1) copy_channel(l, size_of(t.layout.type), k, from, to);
-        }
-      });
+      if (t.layout.type == Type::u8)
+        copy_channels_of<uint8_t>(p, rest);
+      else
+        copy_channels_of<uint16_t>(p, rest);
     }
   }
-
-  static void copy_channel(const PlaneLayout& l, int size, int channel, const char* from,
-                           char* to) {
-    const size_t step = size_t(l.pixel_step()) * size;
-    from += channel * size;
-    to += channel * size;
-    if (size == 1)
-      for (int x = 0; x < l.width; x++) to[x * step] = from[x * step];
-    else
-      for (int x = 0; x < l.width; x++) std::memcpy(to + x * step, from + x * step, 2);
+  template <class T>
+  void copy_channels_of(int p, int channels) {
+    const PlaneLayout& l = f_.task.layout.plane[p];
+    strips(l.height, [&](int y0, int y1, int) {
+      for (int y = y0; y < y1; y++)
+        copy_channels(row_of<const T>(f_.src, p, y), l.pixel_step(), row_of<T>(f_.dst, p, y),
+                      l.pixel_step(), l.channels, channels, l.width);
+    });
   }
 
   CpuQueue& pool_;

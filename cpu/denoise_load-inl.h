@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/denoise.h"
+#include "cpu/queue.h"
 
 #if defined(VF_CPU_DENOISE_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VF_CPU_DENOISE_LOAD_INL_H_
@@ -20,17 +21,11 @@ namespace HWY_NAMESPACE {
 #define VF_RESTRICT __restrict__
 
 template <class T>
-inline T* row_of(const Image& image, const Component& c, int y) {
-  return reinterpret_cast<T*>(static_cast<char*>(image.data[c.plane]) +
-                              ptrdiff_t(y) * image.stride[c.plane]) +
-         c.channel;
-}
-
-template <class T>
 inline void load_row(const DenoiseFrame& f, int c, int y, uint16_t* VF_RESTRICT out) {
   const Component& at = f.task.from.color[c];
   const PlaneLayout& p = f.task.layout.plane[at.plane];
-  const T* VF_RESTRICT row = row_of<const T>(f.src, at, std::min(y, p.height - 1));
+  const T* VF_RESTRICT row =
+      row_of<const T>(f.src, at.plane, std::min(y, p.height - 1)) + at.channel;
   const int n = p.width, step = p.pixel_step(), down = f.task.layout.shift, up = 16 - f.task.depth;
   const int top = (1 << f.task.depth) - 1;
   if (step == 1)

@@ -424,7 +424,7 @@ void move_row(const Mover& mover, int j) {
   move_run(mover, b0, b1, run);
 }
 
-size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
+size_t compensate(const DenoiseFrame& f, int row, char* memory) {
   const DenoiseTask& t = f.task;
   const int n = t.blocks_x;
   Arena arena(memory);
@@ -490,13 +490,6 @@ size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
   return arena.used();
 }
 
-void compensate(const DenoiseFrame& f, int row, int thread) {
-  compensate_tiles(f, row, f.scratch + f.scratch_per_thread * thread);
-}
-size_t compensate_scratch(const DenoiseFrame& f) {
-  return compensate_tiles(f, 0, nullptr);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace vf::cpu
 HWY_AFTER_NAMESPACE();
@@ -505,13 +498,12 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(compensate);
-HWY_EXPORT(compensate_scratch);
 
 void denoise_compensate(const DenoiseFrame& f, int row, int thread) {
-  HWY_DYNAMIC_DISPATCH(compensate)(f, row, thread);
+  HWY_DYNAMIC_DISPATCH(compensate)(f, row, memory_of(f, thread));
 }
 size_t denoise_compensate_scratch(const DenoiseFrame& f) {
-  return HWY_DYNAMIC_DISPATCH(compensate_scratch)(f);
+  return HWY_DYNAMIC_DISPATCH(compensate)(f, 0, nullptr);
 }
 
 }  // namespace vf::cpu

@@ -24,10 +24,6 @@ namespace HWY_NAMESPACE {
 
 using namespace vf::denoise;
 
-inline char* scratch_of(const DenoiseFrame& f, int thread) {
-  return f.scratch + f.scratch_per_thread * thread;
-}
-
 // ---- pass 1 ------------------------------------------------------------------------------------
 
 // Sums the differences of each block, and the squares of the halves of these differences.
@@ -652,7 +648,7 @@ template <class T, class F>
 void store_row(const DenoiseFrame& f, int c, int y, F&& to_code) {
   const Component& at = f.task.from.color[c];
   const PlaneLayout& p = f.task.layout.plane[at.plane];
-  T* VF_RESTRICT row = row_of<T>(f.dst, at, y);
+  T* VF_RESTRICT row = row_of<T>(f.dst, at.plane, y) + at.channel;
   const int n = p.width, step = p.pixel_step(), up = f.task.layout.shift;
   if (step == 1)
     for (int x = 0; x < n; x++) row[x] = T(to_code(x) << up);
@@ -725,19 +721,6 @@ size_t scratch(const DenoiseFrame& f) {
                    output(f, last, 0, 0, nullptr)});
 }
 
-void update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
-  update(f, b0, b1, thread, scratch_of(f, thread));
-}
-void first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
-  first(f, b0, b1, thread, count, scratch_of(f, thread));
-}
-void merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1, int thread) {
-  merge(f, later, b0, b1, scratch_of(f, thread));
-}
-void output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
-  output(f, c, y0, y1, scratch_of(f, thread));
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace vf::cpu
 HWY_AFTER_NAMESPACE();
@@ -746,23 +729,23 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(scratch);
-HWY_EXPORT(update_rows);
-HWY_EXPORT(first_rows);
-HWY_EXPORT(merge_rows);
-HWY_EXPORT(output_rows);
+HWY_EXPORT(update);
+HWY_EXPORT(first);
+HWY_EXPORT(merge);
+HWY_EXPORT(output);
 
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
-  HWY_DYNAMIC_DISPATCH(update_rows)(f, b0, b1, thread);
+  HWY_DYNAMIC_DISPATCH(update)(f, b0, b1, thread, memory_of(f, thread));
 }
 void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
-  HWY_DYNAMIC_DISPATCH(first_rows)(f, b0, b1, thread, count);
+  HWY_DYNAMIC_DISPATCH(first)(f, b0, b1, thread, count, memory_of(f, thread));
 }
 void denoise_merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1,
                         int thread) {
-  HWY_DYNAMIC_DISPATCH(merge_rows)(f, later, b0, b1, thread);
+  HWY_DYNAMIC_DISPATCH(merge)(f, later, b0, b1, memory_of(f, thread));
 }
 void denoise_output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
-  HWY_DYNAMIC_DISPATCH(output_rows)(f, c, y0, y1, thread);
+  HWY_DYNAMIC_DISPATCH(output)(f, c, y0, y1, memory_of(f, thread));
 }
 size_t denoise_rows_scratch(const DenoiseFrame& f) {
   return HWY_DYNAMIC_DISPATCH(scratch)(f);

@@ -31,22 +31,21 @@ Status find_colors(const Layout& l, const ColorFormat& color, DenoiseChannels* o
       const int i = index_of(role);
       if (role == Role::none || i >= out->colors) continue;
       if (out->color[i].plane >= 0)
-        return Status::error(Code::invalid_argument, "there are two components %s", name_of(role));
+        return Status::invalid("there are two components %s", name_of(role));
       out->color[i] = {p, c};
     }
   for (int c = 0; c < out->colors; c++)
     if (out->color[c].plane < 0)
-      return Status::error(Code::invalid_argument, "the layout has no colours, or not all of them");
+      return Status::invalid("the layout has no colours, or not all of them");
   return {};
 }
 
 Status check(const Layout& l, const DenoiseChannels& m) {
   if (l.type != Type::u8 && l.type != Type::u16)
-    return Status::error(Code::invalid_argument, "the type is %s, but it must be u8 or u16",
-                         name_of(l.type));
+    return Status::invalid("the type is %s, but it must be u8 or u16", name_of(l.type));
   const PlaneLayout& luma = l.plane[m.color[0].plane];
   if (luma.sub_x || luma.sub_y)
-    return Status::error(Code::invalid_argument, "the first colour's plane must not be subsampled");
+    return Status::invalid("the first colour's plane must not be subsampled");
   for (int c = 1; c < m.colors; c++) {
     const PlaneLayout &p = l.plane[m.color[c].plane], &first = l.plane[m.color[1].plane];
     const int most = m.rgb ? 0 : 1;
@@ -58,8 +57,8 @@ Status check(const Layout& l, const DenoiseChannels& m) {
     const int w = (luma.width + p.sub_x) >> p.sub_x, h = (luma.height + p.sub_y) >> p.sub_y;
     // The fields of an interlaced frame may have a row of chroma more or less.
     if (p.width != w || std::abs(p.height - h) > 1)
-      return Status::error(Code::invalid_argument, "plane %d is %dx%d, but it must be %dx%d",
-                           m.color[c].plane, p.width, p.height, w, h);
+      return Status::invalid("plane %d is %dx%d, but it must be %dx%d", m.color[c].plane, p.width,
+                             p.height, w, h);
   }
   return {};
 }
@@ -81,8 +80,7 @@ Status DenoisePlan::set_later(const Image* later, int count) {
   const Memory memory = queue_.backend() == Backend::cuda ? Memory::device : Memory::host;
   for (int i = 0; i < count; i++) {
     if (later[i].layout != source() || later[i].memory != memory)
-      return Status::error(Code::invalid_argument,
-                           "a later frame has another layout or memory than the plan's frames");
+      return Status::invalid("a later frame has another layout or memory than the plan's frames");
     VF_TRY(validate(later[i]));
     later_.frame[i] = later[i];
   }
@@ -125,8 +123,8 @@ Status make_denoise(Queue& queue, const Layout& layout, const ColorFormat& color
   VF_TRY(check(layout, channels));
   const int depth = depth_of(layout);
   if (depth < 8 || depth + layout.shift > 8 * size_of(layout.type))
-    return Status::error(Code::invalid_argument, "%d bits are in use, but there must be 8 to %d",
-                         depth, 8 * size_of(layout.type) - layout.shift);
+    return Status::invalid("%d bits are in use, but there must be 8 to %d", depth,
+                           8 * size_of(layout.type) - layout.shift);
   const auto fill = [&](DenoiseTask& task) {
     task.layout = layout;
     task.from = channels;

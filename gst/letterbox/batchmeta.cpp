@@ -19,13 +19,6 @@ constexpr char kEnd[] = "GstCudaLetterboxBatchStreamEnd";
 constexpr char kGap[] = "GstCudaLetterboxBatchStreamGap";
 constexpr char kUpstream[] = "GstCudaLetterboxBatchStreamEvent";
 
-gboolean init(GstMeta* meta, gpointer, GstBuffer*) {
-  auto* m = reinterpret_cast<Meta*>(meta);
-  m->n_rows = 0;
-  m->rows = nullptr;
-  return TRUE;
-}
-
 void free(GstMeta* meta, GstBuffer*) {
   auto* m = reinterpret_cast<Meta*>(meta);
   for (guint i = 0; i < m->n_rows; i++) {
@@ -59,8 +52,8 @@ gboolean transform(GstBuffer* outbuf, GstMeta* meta, GstBuffer*, GQuark, gpointe
 }
 
 const GstMetaInfo* meta_info() {
-  static const GstMetaInfo* const info = register_meta(GST_CUDA_LETTERBOX_BATCH_META_API_NAME,
-                                                       kMeta, sizeof(Meta), init, free, transform);
+  static const GstMetaInfo* const info =
+      register_meta(GST_CUDA_LETTERBOX_BATCH_META_API_NAME, kMeta, sizeof(Meta), free, transform);
   return info;
 }
 
@@ -193,10 +186,10 @@ bool parse_stream_gap(GstEvent* event, StreamGap* gap) {
 }
 
 GstEvent* new_stream_event(guint stream, GstEvent* event) {
-  GstStructure* s = gst_structure_new(kUpstream, "stream", G_TYPE_UINT, stream, "event",
-                                      GST_TYPE_EVENT, event, nullptr);
-  gst_event_unref(event);
-  return gst_event_new_custom(GST_EVENT_CUSTOM_UPSTREAM, s);
+  g_autoptr(GstEvent) taken = event;
+  return gst_event_new_custom(GST_EVENT_CUSTOM_UPSTREAM,
+                              gst_structure_new(kUpstream, "stream", G_TYPE_UINT, stream, "event",
+                                                GST_TYPE_EVENT, taken, nullptr));
 }
 
 GstEvent* parse_stream_event(GstEvent* event, guint* stream) {

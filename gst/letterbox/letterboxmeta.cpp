@@ -1,6 +1,7 @@
 #include "gst/letterbox/letterboxmeta.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "gst/base/analytics.h"
 #include "gst/base/frame.h"
@@ -101,21 +102,19 @@ void add_crop(GstBuffer* outbuf, const GstVideoCropMeta* crop, const vf::Letterb
 
 void add_overlay(GstBuffer* outbuf, const GstVideoOverlayCompositionMeta* meta,
                  const vf::LetterboxGeometry& g) {
-  GstVideoOverlayComposition* moved = gst_video_overlay_composition_new(nullptr);
+  g_autoptr(GstVideoOverlayComposition) moved = gst_video_overlay_composition_new(nullptr);
   for (guint i = 0; i < gst_video_overlay_composition_n_rectangles(meta->overlay); i++) {
     GstVideoOverlayRectangle* from = gst_video_overlay_composition_get_rectangle(meta->overlay, i);
     gint x, y;
     guint w, h;
     if (!gst_video_overlay_rectangle_get_render_rectangle(from, &x, &y, &w, &h)) continue;
     const Rectangle r = map_rectangle(g, x, y, w, h);
-    GstVideoOverlayRectangle* to = gst_video_overlay_rectangle_copy(from);
+    g_autoptr(GstVideoOverlayRectangle) to = gst_video_overlay_rectangle_copy(from);
     gst_video_overlay_rectangle_set_render_rectangle(to, r.x, r.y, guint(MAX(r.w, 1)),
                                                      guint(MAX(r.h, 1)));
     gst_video_overlay_composition_add_rectangle(moved, to);
-    gst_video_overlay_rectangle_unref(to);
   }
   gst_buffer_add_video_overlay_composition_meta(outbuf, moved);
-  gst_video_overlay_composition_unref(moved);
 }
 
 // Lets a meta transform itself. All of them can scale, but only GStreamer 1.28 can also tell them
@@ -170,10 +169,13 @@ Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, doub
 }
 
 const GstMetaInfo* register_meta(const gchar* api, const gchar* name, gsize size,
-                                 GstMetaInitFunction init, GstMetaFreeFunction free,
-                                 GstMetaTransformFunction transform) {
+                                 GstMetaFreeFunction free, GstMetaTransformFunction transform) {
   if (const GstMetaInfo* known = gst_meta_get_info(name)) return known;
   static const gchar* no_tags[] = {nullptr};
+  const auto init = [](GstMeta* meta, gpointer, GstBuffer*) -> gboolean {
+    memset(meta + 1, 0, meta->info->size - sizeof *meta);
+    return TRUE;
+  };
   return gst_meta_register(gst_meta_api_type_register(api, no_tags), name, size, init, free,
                            transform);
 }

@@ -13,10 +13,10 @@ namespace gstvf {
 // Registers GstCudaLetterboxMeta. It may be called several times.
 void register_letterbox_meta();
 
-// Registers a meta of `size` bytes, unless another copy of this code in the process already has.
+// Registers a meta of `size` bytes that begin as zeros, unless another copy of this code in the
+// process already has.
 const GstMetaInfo* register_meta(const gchar* api, const gchar* name, gsize size,
-                                 GstMetaInitFunction init, GstMetaFreeFunction free,
-                                 GstMetaTransformFunction transform);
+                                 GstMetaFreeFunction free, GstMetaTransformFunction transform);
 
 // Writes the meta, replacing one that is there. The buffer must be writable.
 void set_letterbox_meta(GstBuffer* buffer, const vf::LetterboxGeometry& geometry);

@@ -9,16 +9,6 @@ constexpr char kQuery[] = "GstCudaLetterboxRestore";
 constexpr char kEvent[] = "GstCudaLetterboxOriginals";
 constexpr char kMeta[] = "GstCudaLetterboxOriginalMeta";
 
-gboolean init(GstMeta* meta, gpointer, GstBuffer*) {
-  auto* m = reinterpret_cast<OriginalMeta*>(meta);
-  m->base.buffer = nullptr;
-  m->base.caps = nullptr;
-  m->serial = 0;
-  m->originals = nullptr;
-  m->moved = nullptr;
-  return TRUE;
-}
-
 void free(GstMeta* meta, GstBuffer*) {
   auto* m = reinterpret_cast<OriginalMeta*>(meta);
   gst_clear_buffer(&m->base.buffer);
@@ -50,22 +40,21 @@ gboolean transform(GstBuffer* outbuf, GstMeta* meta, GstBuffer*, GQuark, gpointe
 }
 
 const GstMetaInfo* meta_info() {
-  static const GstMetaInfo* const info =
-      register_meta(GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME, kMeta, sizeof(OriginalMeta), init,
-                    free, transform);
+  static const GstMetaInfo* const info = register_meta(
+      GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME, kMeta, sizeof(OriginalMeta), free, transform);
   return info;
 }
 
 // Asks whether there is a restorer behind a source pad, and what it wants.
 RestorerWants ask_restorer(GstPad* pad) {
   RestorerWants wants;
-  GstQuery* query = gst_query_new_custom(GST_QUERY_CUSTOM, gst_structure_new_empty(kQuery));
+  g_autoptr(GstQuery) query =
+      gst_query_new_custom(GST_QUERY_CUSTOM, gst_structure_new_empty(kQuery));
   gboolean dropped = FALSE;
   if (gst_pad_peer_query(pad, query))
     gst_structure_get(gst_query_get_structure(query), "dropped", G_TYPE_BOOLEAN, &dropped, "most",
                       G_TYPE_UINT, &wants.maximum, nullptr);
   wants.dropped = dropped;
-  gst_query_unref(query);
   return wants;
 }
 
@@ -93,17 +82,13 @@ Originals::~Originals() {
 }
 
 void Originals::add(guint64 serial, GstBuffer* buffer) {
-  GstBuffer* oldest = nullptr;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    list_.push_back({serial, gst_buffer_ref(buffer)});
-    if (max_ && list_.size() > max_) {
-      oldest = list_.front().buffer;
-      list_.pop_front();
-    }
-  }
-  // The lock is released first, since the buffer may go back to a pool.
-  gst_clear_buffer(&oldest);
+  // The lock is released before this, since the buffer may go back to a pool.
+  g_autoptr(GstBuffer) oldest = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  list_.push_back({serial, gst_buffer_ref(buffer)});
+  if (!max_ || list_.size() <= max_) return;
+  oldest = list_.front().buffer;
+  list_.pop_front();
 }
 
 GstBuffer* Originals::take_before(guint64 serial) {
@@ -115,15 +100,11 @@ GstBuffer* Originals::take_before(guint64 serial) {
 }
 
 void Originals::arrived(guint64 serial) {
-  GstBuffer* buffer = nullptr;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!list_.empty() && list_.front().serial == serial) {
-      buffer = list_.front().buffer;
-      list_.pop_front();
-    }
-  }
-  gst_clear_buffer(&buffer);
+  g_autoptr(GstBuffer) buffer = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (list_.empty() || list_.front().serial != serial) return;
+  buffer = list_.front().buffer;
+  list_.pop_front();
 }
 
 void Originals::clear() {
@@ -180,13 +161,12 @@ void OriginalKeeper::announce(GstPad* srcpad, GstCaps* caps) {
 
 void OriginalKeeper::attach(GstBaseTransform* trans, GstBuffer* original, GstBuffer* outbuf,
                             GstBuffer* moved) {
-  GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(trans));
+  g_autoptr(GstCaps) caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(trans));
   if (!caps) return gst_clear_buffer(&moved);
   if (!announced_) announce(GST_BASE_TRANSFORM_SRC_PAD(trans), caps);
   const guint64 serial = serial_++;
   if (originals_) originals_->add(serial, original);
   add_original(outbuf, original, caps, serial, originals_, moved);
-  gst_caps_unref(caps);
 }
 
 GstBuffer* OriginalKeeper::pass(GstBaseTransform* trans, GstBuffer* original,

@@ -71,49 +71,46 @@ G_DEFINE_TYPE(GstCudaDenoise, gst_cuda_denoise, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudadenoise, "cudadenoise", GST_RANK_NONE, gst_cuda_denoise_get_type())
 
 // Takes gray, RGB, and YUV whose chroma is subsampled by at most 2.
-static gboolean gst_cuda_denoise_takes(const GstVideoFormatInfo* format) {
+static gboolean takes(const GstVideoFormatInfo* format) {
   if (GST_VIDEO_FORMAT_INFO_IS_RGB(format) || GST_VIDEO_FORMAT_INFO_IS_GRAY(format)) return TRUE;
   return GST_VIDEO_FORMAT_INFO_IS_YUV(format) && GST_VIDEO_FORMAT_INFO_W_SUB(format, 1) <= 1 &&
          GST_VIDEO_FORMAT_INFO_H_SUB(format, 1) <= 1;
 }
 
-static vf::DenoiseParams gst_cuda_denoise_params(GstCudaVideoFilter* filter,
-                                                 const gstvf::Format& format) {
+static vf::DenoiseParams params(GstCudaVideoFilter* filter, const gstvf::Format& format) {
   Settings s = gstvf::locked(filter, GST_CUDA_DENOISE(filter)->settings);
   gstvf::select_channels(format, s.planes & ~guint(GST_CUDA_VIDEO_FILTER_PLANES_ALPHA), s.channels);
   return s;
 }
 
-static gboolean gst_cuda_denoise_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
-                                             const gstvf::Format&) {
-  return vf::is_identity(gst_cuda_denoise_params(filter, in));
+static gboolean is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
+                            const gstvf::Format&) {
+  return vf::is_identity(params(filter, in));
 }
 
-static vf::Status gst_cuda_denoise_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
-                                             const gstvf::Format& in, const gstvf::Format&,
-                                             vf::Placement placement,
-                                             std::unique_ptr<vf::Plan>* plan) {
+static vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const gstvf::Format& in,
+                            const gstvf::Format&, vf::Placement placement,
+                            std::unique_ptr<vf::Plan>* plan) {
   std::unique_ptr<vf::DenoisePlan> made;
-  VF_TRY(vf::make_denoise(queue, in.layout, in.color, gst_cuda_denoise_params(filter, in),
-                          placement, &made));
+  VF_TRY(vf::make_denoise(queue, in.layout, in.color, params(filter, in), placement, &made));
   // Settings that a controller changes must not lose the state of the previous frames.
   if (*plan) made->take_over(static_cast<vf::DenoisePlan&>(**plan));
   *plan = std::move(made);
   return {};
 }
 
-static guint gst_cuda_denoise_frames_ahead(GstCudaVideoFilter* filter) {
+static guint frames_ahead(GstCudaVideoFilter* filter) {
   return guint(gstvf::locked(filter, GST_CUDA_DENOISE(filter)->settings.look_ahead));
 }
 
-static vf::Status gst_cuda_denoise_set_later(GstCudaVideoFilter*, vf::Plan& plan,
-                                             const vf::Image* frames, int count) {
+static vf::Status set_later(GstCudaVideoFilter*, vf::Plan& plan, const vf::Image* frames,
+                            int count) {
   // The property may have changed after the plan was made.
   auto& denoise = static_cast<vf::DenoisePlan&>(plan);
   return denoise.set_later(frames, std::min(count, denoise.look_ahead()));
 }
 
-static void gst_cuda_denoise_latency_changed(GObject* object) {
+static void latency_changed(GObject* object) {
   gstvf::look_ahead_changed(GST_CUDA_VIDEO_FILTER(object));
 }
 
@@ -122,22 +119,21 @@ static bool is_noticeable(double level, double before) {
 }
 
 // Takes the noise level of the previous frames.
-static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, GstBuffer*,
-                                                 gstvf::Rows, vf::Plan& plan) {
+static vf::Status prepare_frame(GstCudaVideoFilter* filter, GstBuffer*, gstvf::Rows,
+                                vf::Plan& plan) {
   auto* self = GST_CUDA_DENOISE(filter);
   const double level = static_cast<const vf::DenoisePlan&>(plan).noise_level();
   if (level == 0) return {};
   self->level = level;
   self->frames++;
-  GST_OBJECT_LOCK(self);
+  const gstvf::ObjectLock lock(self);
   self->settings.noise_level = level;
-  GST_OBJECT_UNLOCK(self);
   return {};
 }
 
 // Notifies and posts the noise level after each frame. Handlers of the notification may set
 // properties, so the object's lock is not held.
-static void gst_cuda_denoise_finish_frame(GstCudaVideoFilter* filter, GstBuffer*) {
+static void finish_frame(GstCudaVideoFilter* filter, GstBuffer*) {
   auto* self = GST_CUDA_DENOISE(filter);
   const double level = self->level;
   const gint64 now = g_get_monotonic_time();
@@ -156,18 +152,16 @@ static void gst_cuda_denoise_finish_frame(GstCudaVideoFilter* filter, GstBuffer*
                                                                   G_TYPE_DOUBLE, level, nullptr)));
 }
 
-static void gst_cuda_denoise_add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
+static void add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
   gst_structure_set(stats, "noise-level", G_TYPE_DOUBLE,
                     GST_CUDA_DENOISE(filter)->settings.noise_level, nullptr);
 }
 
-static gboolean gst_cuda_denoise_start(GstBaseTransform* trans) {
+static gboolean start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_DENOISE(trans);
   self->frames = 0;
   self->level = self->posted_level = self->notified_level = 0;
-  GST_OBJECT_LOCK(self);
-  self->settings.noise_level = 0;
-  GST_OBJECT_UNLOCK(self);
+  gstvf::under_lock(self, [&] { self->settings.noise_level = 0; });
   return GST_BASE_TRANSFORM_CLASS(gst_cuda_denoise_parent_class)->start(trans);
 }
 
@@ -176,7 +170,7 @@ static void gst_cuda_denoise_init(GstCudaDenoise* self) {
 }
 
 static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
-  GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_denoise_start);
+  GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(start);
 
   constexpr vf::Limits<double> any_level{0, G_MAXDOUBLE};
   constexpr auto read_only = GParamFlags(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
@@ -197,7 +191,7 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
           {"look-ahead", "Look-ahead", &Settings::look_ahead, Settings::kLookAhead,
            "Number of later frames that are averaged too. Each one delays the stream by a frame, "
            "and takes about the time of a frame. 0 = none",
-           gstvf::RowOptions{gstvf::kControllable, nullptr, gst_cuda_denoise_latency_changed}},
+           gstvf::RowOptions{gstvf::kControllable, nullptr, latency_changed}},
           {"planes", "Planes", &Settings::planes, gstvf::planes_type(),
            "Planes to filter; the others stay unchanged. RGB colours count as luma. Alpha is never "
            "filtered"},
@@ -209,19 +203,17 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
            read_only},
       });
 
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA denoiser", "Filter/Effect/Video/Hardware",
-      "Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU",
-      "gst-cuda-filters contributors");
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass), gst_cuda_denoise_takes);
+  gstvf::describe_filter(GST_ELEMENT_CLASS(klass), "CUDA denoiser",
+                         "Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU",
+                         takes);
   gstvf::install_enabled(G_OBJECT_CLASS(klass));
-  klass->add_stats = gst_cuda_denoise_add_stats;
+  klass->add_stats = add_stats;
   klass->stateful = TRUE;
   klass->forgets_at_discont = [](GstCudaVideoFilter*) -> gboolean { return TRUE; };
-  klass->is_identity = gst_cuda_denoise_is_identity;
-  klass->make_plan = gst_cuda_denoise_make_plan;
-  klass->prepare_frame = gst_cuda_denoise_prepare_frame;
-  klass->finish_frame = gst_cuda_denoise_finish_frame;
-  klass->frames_ahead = gst_cuda_denoise_frames_ahead;
-  klass->set_later = gst_cuda_denoise_set_later;
+  klass->is_identity = is_identity;
+  klass->make_plan = make_plan;
+  klass->prepare_frame = prepare_frame;
+  klass->finish_frame = finish_frame;
+  klass->frames_ahead = frames_ahead;
+  klass->set_later = set_later;
 }

@@ -80,9 +80,6 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
                      vf::Border::wrap, vf::Border::constant});
   Settings::install_regions(object_class, Regions::settings);
 
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur", "Filter/Effect/Video/Hardware",
-      "Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU",
-      "gst-cuda-filters contributors");
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
+  gstvf::describe_filter(GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur",
+                         "Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU");
 }

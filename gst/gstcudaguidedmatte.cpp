@@ -63,9 +63,8 @@ GST_ELEMENT_REGISTER_DEFINE(cudaguidedmatte, "cudaguidedmatte", GST_RANK_NONE,
 
 // Caps
 
-static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
-                                                     GstPadDirection direction, GstCaps* caps,
-                                                     GstCaps* filter) {
+static GstCaps* transform_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
+                               GstCaps* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   const Settings s = gstvf::locked(self, self->settings);
   return gstvf::filter_caps(gstvf::guided_matte_caps(trans, direction, caps, s.caps(s.output)),
@@ -74,17 +73,14 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
 
 // Prefers the format that came in for a composite, over the order of the elements behind:
 // videoconvert has an order of its own.
-static GstCaps* gst_cuda_guided_matte_fixate_caps(GstBaseTransform* trans,
-                                                  GstPadDirection direction, GstCaps* caps,
-                                                  GstCaps* other) {
+static GstCaps* fixate_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
+                            GstCaps* other) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   if (gstvf::locked(self, self->settings).output == vf::MatteOutput::composite &&
       direction == GST_PAD_SINK) {
-    GstCaps* own = gst_cuda_guided_matte_transform_caps(trans, direction, caps, nullptr);
-    GstCaps* both = gst_caps_intersect_full(own, other, GST_CAPS_INTERSECT_FIRST);
-    gst_caps_unref(own);
-    gst_caps_unref(other);
-    other = both;
+    g_autoptr(GstCaps) taken = other;
+    g_autoptr(GstCaps) own = transform_caps(trans, direction, caps, nullptr);
+    other = gst_caps_intersect_full(own, taken, GST_CAPS_INTERSECT_FIRST);
   }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->fixate_caps(trans, direction, caps, other);
 }
@@ -99,8 +95,7 @@ static bool can_be_there(MatteSource source) {
 constexpr const char* kMasksWithoutAlpha =
     gstvf::kHasAnalytics ? "chroma-key, segmentation or tensor" : "chroma-key";
 
-static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps* incaps,
-                                               GstCaps* outcaps) {
+static gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   auto* filter = GST_CUDA_VIDEO_FILTER(trans);
   const Settings settings = gstvf::locked(self, self->settings);
@@ -127,7 +122,7 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
 }
 
 // Refuses a mask that the current frames do not have.
-static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GValue* value) {
+static std::string refuse_mask(GObject* object, const GValue* value) {
   const auto source = MatteSource(g_value_get_enum(value));
   if (!can_be_there(source)) return gstvf::why_no_analytics(object);
   if (source != MatteSource::alpha) return {};
@@ -138,13 +133,13 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
 }
 
 // Negotiates again, since other formats are preferred now.
-static void gst_cuda_guided_matte_mask_changed(GObject* object) {
+static void mask_changed(GObject* object) {
   gst_base_transform_reconfigure_sink(GST_BASE_TRANSFORM(object));
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
 // Refuses an output with alpha if downstream takes none.
-static std::string gst_cuda_guided_matte_refuse_output(GObject* object, const GValue* value) {
+static std::string refuse_output(GObject* object, const GValue* value) {
   auto* self = GST_CUDA_GUIDED_MATTE(object);
   const auto output = vf::MatteOutput(g_value_get_enum(value));
   if (!gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object))) return {};
@@ -153,16 +148,15 @@ static std::string gst_cuda_guided_matte_refuse_output(GObject* object, const GV
 }
 
 // Negotiates again, unless frames have alpha on both sides.
-static void gst_cuda_guided_matte_output_changed(GObject* object) {
+static void output_changed(GObject* object) {
   if (gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object)) ||
       gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object)))
     gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
-static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
-                                                  const gstvf::Format& in, const gstvf::Format& out,
-                                                  vf::Placement placement,
-                                                  std::unique_ptr<vf::Plan>* plan) {
+static vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const gstvf::Format& in,
+                            const gstvf::Format& out, vf::Placement placement,
+                            std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   Settings s = gst_cuda_video_filter_is_off(filter) ? Settings::opaque()
                                                     : gstvf::locked(self, self->settings);
@@ -189,8 +183,8 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
 }
 
 // Reads the mask of the frame and gives it to the plan.
-static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
-                                                      gstvf::Rows rows, vf::Plan& plan) {
+static vf::Status prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in, gstvf::Rows rows,
+                                vf::Plan& plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   if (gst_cuda_video_filter_is_off(filter)) {
     self->masks.use(gstvf::MaskMissing::opaque, self->format);
@@ -221,26 +215,26 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
 }
 
 // Without `temporal` the plan remembers nothing, and making a new one costs time.
-static gboolean gst_cuda_guided_matte_forgets_at_discont(GstCudaVideoFilter* filter) {
+static gboolean forgets_at_discont(GstCudaVideoFilter* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   const Settings s = gstvf::locked(self, self->settings);
   return s.temporal > 0 && vf::refine_of(s.refine, s.kind_of_mask()) == vf::MatteRefine::colors;
 }
 
-static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
+static gboolean stop(GstBaseTransform* trans) {
   const gboolean stopped = GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
   GST_CUDA_GUIDED_MATTE(trans)->masks.forget();
   return stopped;
 }
 
-static void gst_cuda_guided_matte_add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
+static void add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
   if (!GST_CUDA_GUIDED_MATTE(filter)->settings.external()) return;
   const gstvf::FrameStats& s = gst_cuda_video_filter_stats(filter);
   gst_structure_set(stats, "mask-age", G_TYPE_UINT64, s.mask_age.load(), "masks-missing",
                     G_TYPE_UINT64, s.masks_missing.load(), nullptr);
 }
 
-static void gst_cuda_guided_matte_finalize(GObject* object) {
+static void finalize(GObject* object) {
   auto* self = GST_CUDA_GUIDED_MATTE(object);
   self->settings.~Settings();
   self->format.~Format();
@@ -260,26 +254,24 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
   gstvf::install_enabled(object_class);
-  Settings::install(
-      object_class, [](GObject* object) { return &GST_CUDA_GUIDED_MATTE(object)->settings; },
-      {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask, gst_cuda_guided_matte_mask_changed},
-      {gstvf::kControllable, gst_cuda_guided_matte_refuse_output,
-       gst_cuda_guided_matte_output_changed});
+  Settings::install(object_class,
+                    [](GObject* object) { return &GST_CUDA_GUIDED_MATTE(object)->settings; },
+                    {gstvf::kPlaying, refuse_mask, mask_changed},
+                    {gstvf::kControllable, refuse_output, output_changed});
 
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA guided matte", "Filter/Effect/Video/Hardware",
+  gstvf::describe_filter(
+      GST_ELEMENT_CLASS(klass), "CUDA guided matte",
       "Refines a matte along the picture's edges, on an NVIDIA GPU or on the CPU",
-      "gst-cuda-filters contributors");
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass), gstvf::guided_matte_formats);
-  trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_transform_caps);
-  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_fixate_caps);
-  trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
-  trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
-  object_class->finalize = gst_cuda_guided_matte_finalize;
+      gstvf::guided_matte_formats);
+  trans_class->transform_caps = GST_DEBUG_FUNCPTR(transform_caps);
+  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(fixate_caps);
+  trans_class->set_caps = GST_DEBUG_FUNCPTR(set_caps);
+  trans_class->stop = GST_DEBUG_FUNCPTR(stop);
+  object_class->finalize = finalize;
   klass->forget = [](GstCudaVideoFilter* filter) { GST_CUDA_GUIDED_MATTE(filter)->masks.forget(); };
-  klass->add_stats = gst_cuda_guided_matte_add_stats;
+  klass->add_stats = add_stats;
   klass->stateful = TRUE;
-  klass->forgets_at_discont = gst_cuda_guided_matte_forgets_at_discont;
-  klass->make_plan = gst_cuda_guided_matte_make_plan;
-  klass->prepare_frame = gst_cuda_guided_matte_prepare_frame;
+  klass->forgets_at_discont = forgets_at_discont;
+  klass->make_plan = make_plan;
+  klass->prepare_frame = prepare_frame;
 }

@@ -61,14 +61,14 @@ G_DEFINE_TYPE(GstCudaLetterbox, gst_cuda_letterbox, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudaletterbox, "cudaletterbox", GST_RANK_NONE,
                             gst_cuda_letterbox_get_type())
 
-static Place gst_cuda_letterbox_get_place(GstCudaLetterbox* self) {
+static Place get_place(GstCudaLetterbox* self) {
   return gstvf::locked(self, self->place);
 }
 
 // Computes the geometry for these formats. Keeps the former one if that fails. Call it under the
 // object's lock.
-static vf::Status gst_cuda_letterbox_update_place(GstCudaLetterbox* self, const gstvf::Format& in,
-                                                  const gstvf::Format& out) {
+static vf::Status update_place(GstCudaLetterbox* self, const gstvf::Format& in,
+                               const gstvf::Format& out) {
   Place place{true, in, out, self->settings, {}};
   const vf::Status status =
       gstvf::letterbox_place(in, out, self->target, &place.params, &place.geometry);
@@ -77,24 +77,22 @@ static vf::Status gst_cuda_letterbox_update_place(GstCudaLetterbox* self, const 
 }
 
 // Computes the geometry again after a setting changed, before the plan is made.
-static void gst_cuda_letterbox_geometry_changed(GObject* object) {
+static void geometry_changed(GObject* object) {
   auto* self = GST_CUDA_LETTERBOX(object);
-  GST_OBJECT_LOCK(self);
-  if (self->place.known)
-    static_cast<void>(gst_cuda_letterbox_update_place(self, self->place.in, self->place.out));
-  GST_OBJECT_UNLOCK(self);
+  const gstvf::ObjectLock lock(self);
+  if (self->place.known) static_cast<void>(update_place(self, self->place.in, self->place.out));
 }
 
-static void gst_cuda_letterbox_stride_changed(GObject* object) {
-  gst_cuda_letterbox_geometry_changed(object);
+static void stride_changed(GObject* object) {
+  geometry_changed(object);
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
-static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
-                                               const gstvf::Format& in, const gstvf::Format& out,
-                                               vf::Placement, std::unique_ptr<vf::Plan>* plan) {
+static vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const gstvf::Format& in,
+                            const gstvf::Format& out, vf::Placement,
+                            std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_LETTERBOX(filter);
-  const Place place = gst_cuda_letterbox_get_place(self);
+  const Place place = get_place(self);
   // Uses the current settings, except those that the geometry was computed with.
   vf::ColorFormat to = out.color;
   vf::LetterboxParams params = gstvf::locked(self, self->settings).params(!out.is_video(), &to);
@@ -109,14 +107,13 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
 
 // Caps
 
-static gboolean gst_cuda_letterbox_describe(GstCudaVideoFilter* filter, GstPadDirection direction,
-                                            GstCaps* caps, gstvf::Format* format) {
+static gboolean describe(GstCudaVideoFilter* filter, GstPadDirection direction, GstCaps* caps,
+                         gstvf::Format* format) {
   if (gstvf::is_tensor(caps)) return gstvf::tensor_from_caps(caps, format);
   return GST_CUDA_VIDEO_FILTER_CLASS(parent_class)->describe(filter, direction, caps, format);
 }
 
-static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* incaps,
-                                            GstCaps* outcaps) {
+static gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   auto* filter = GST_CUDA_VIDEO_FILTER(trans);
   gstvf::Format in, out;
@@ -124,17 +121,15 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   gst_cuda_video_filter_drain(filter);
   self->originals.close();
   // The base class refuses formats that it cannot describe.
-  if (gst_cuda_letterbox_describe(filter, GST_PAD_SINK, incaps, &in) && in.is_video()) {
-    const bool described = gst_cuda_letterbox_describe(filter, GST_PAD_SRC, outcaps, &out);
+  if (describe(filter, GST_PAD_SINK, incaps, &in) && in.is_video()) {
+    const bool described = describe(filter, GST_PAD_SRC, outcaps, &out);
     const std::string why = gstvf::why_no_letterbox(outcaps, out, described);
     if (!why.empty()) {
       return gst_cuda_video_filter_refuse_caps(
           filter, {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, g_strdup(why.c_str()),
                    gst_info_strdup_printf("caps %" GST_PTR_FORMAT, outcaps)});
     }
-    GST_OBJECT_LOCK(self);
-    const vf::Status status = gst_cuda_letterbox_update_place(self, in, out);
-    GST_OBJECT_UNLOCK(self);
+    const vf::Status status = gstvf::under_lock(self, [&] { return update_place(self, in, out); });
     if (!status.ok()) {
       return gst_cuda_video_filter_refuse_caps(filter,
                                                gstvf::error_text(GST_ELEMENT(self), status));
@@ -143,49 +138,43 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   return GST_BASE_TRANSFORM_CLASS(parent_class)->set_caps(trans, incaps, outcaps);
 }
 
-static GstCaps* gst_cuda_letterbox_transform_caps(GstBaseTransform* trans,
-                                                  GstPadDirection direction, GstCaps* caps,
-                                                  GstCaps* filter) {
+static GstCaps* transform_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
+                               GstCaps* filter) {
   GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
-  GstCaps* all = gst_pad_get_pad_template_caps(other);
-  GstCaps* result = gstvf::letterbox_caps(caps, all);
-  gst_caps_unref(all);
-  return gstvf::filter_caps(result, filter);
+  g_autoptr(GstCaps) all = gst_pad_get_pad_template_caps(other);
+  return gstvf::filter_caps(gstvf::letterbox_caps(caps, all), filter);
 }
 
-static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDirection direction,
-                                               GstCaps* caps, GstCaps* othercaps) {
+static GstCaps* fixate_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
+                            GstCaps* othercaps) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   if (direction == GST_PAD_SRC) return gst_caps_fixate(gst_caps_truncate(othercaps));
   gstvf::LetterboxTarget target;
   GstCaps* fixed = gstvf::letterbox_fixate(
       caps, othercaps, gst_cuda_video_filter_is_on_cuda(GST_CUDA_VIDEO_FILTER(trans)),
       gstvf::locked(self, self->settings), &target);
-  GST_OBJECT_LOCK(self);
+  const gstvf::ObjectLock lock(self);
   self->target = target;
-  GST_OBJECT_UNLOCK(self);
   return fixed;
 }
 
 // Metas and events
 
-static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuffer* inbuf,
-                                                 GstBuffer* outbuf) {
+static gboolean copy_metadata(GstBaseTransform* trans, GstBuffer* inbuf, GstBuffer* outbuf) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->copy_metadata(trans, inbuf, outbuf)) return FALSE;
   GstBuffer* moved = nullptr;
   const bool keeps = gstvf::locked(self, self->settings.keep_original);
   if (keeps) moved = gstvf::copy_metas(outbuf);
-  gstvf::set_letterbox_meta(outbuf, gst_cuda_letterbox_get_place(self).geometry);
+  gstvf::set_letterbox_meta(outbuf, get_place(self).geometry);
   if (keeps) self->originals.attach(trans, inbuf, outbuf, moved);
   return TRUE;
 }
 
 // Adds the meta to frames that pass through, too, unless they have that of an earlier letterbox,
 // which still holds.
-static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* trans,
-                                                              GstBuffer* inbuf,
-                                                              GstBuffer** outbuf) {
+static GstFlowReturn prepare_output_buffer(GstBaseTransform* trans, GstBuffer* inbuf,
+                                           GstBuffer** outbuf) {
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, inbuf, outbuf);
   if (flow != GST_FLOW_OK || *outbuf != inbuf ||
@@ -193,34 +182,34 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
     return flow;
   auto* self = GST_CUDA_LETTERBOX(trans);
   if (gstvf::locked(self, self->settings.keep_original)) {
-    *outbuf = self->originals.pass(trans, inbuf, gst_cuda_letterbox_get_place(self).geometry);
+    *outbuf = self->originals.pass(trans, inbuf, get_place(self).geometry);
     return flow;
   }
   if (gst_buffer_get_custom_meta(inbuf, GST_CUDA_LETTERBOX_META_NAME)) return flow;
   // The copy shares the memory.
   if (!gst_buffer_is_writable(inbuf)) *outbuf = gst_buffer_copy(inbuf);
-  gstvf::set_letterbox_meta(*outbuf, gst_cuda_letterbox_get_place(self).geometry);
+  gstvf::set_letterbox_meta(*outbuf, get_place(self).geometry);
   return flow;
 }
 
 // The meta comes after the tensor is written, since it shares the tensor's memory.
-static void gst_cuda_letterbox_finish_frame(GstCudaVideoFilter* filter, GstBuffer* outbuf) {
-  const gstvf::Format out = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(filter)).out;
+static void finish_frame(GstCudaVideoFilter* filter, GstBuffer* outbuf) {
+  const gstvf::Format out = get_place(GST_CUDA_LETTERBOX(filter)).out;
   if (!out.is_video()) gstvf::describe_tensor(outbuf, out);
 }
 
-static gboolean gst_cuda_letterbox_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
-                                                  GstMeta* meta, GstBuffer* inbuf) {
-  const Place place = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(trans));
+static gboolean transform_meta(GstBaseTransform* trans, GstBuffer* outbuf, GstMeta* meta,
+                               GstBuffer* inbuf) {
+  const Place place = get_place(GST_CUDA_LETTERBOX(trans));
   const auto copies = gstvf::move_meta(meta, inbuf, outbuf, place.out.is_video(), place.geometry);
   return copies
              ? *copies
              : GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
 }
 
-static gboolean gst_cuda_letterbox_src_event(GstBaseTransform* trans, GstEvent* event) {
+static gboolean src_event(GstBaseTransform* trans, GstEvent* event) {
   if (GST_EVENT_TYPE(event) == GST_EVENT_NAVIGATION) {
-    const Place place = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(trans));
+    const Place place = get_place(GST_CUDA_LETTERBOX(trans));
     gdouble x, y;
     event = gst_event_make_writable(event);
     if (place.known && gst_navigation_event_get_coordinates(event, &x, &y)) {
@@ -231,7 +220,7 @@ static gboolean gst_cuda_letterbox_src_event(GstBaseTransform* trans, GstEvent* 
   return GST_BASE_TRANSFORM_CLASS(parent_class)->src_event(trans, event);
 }
 
-static gboolean gst_cuda_letterbox_sink_event(GstBaseTransform* trans, GstEvent* event) {
+static gboolean sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   const GstEventType type = GST_EVENT_TYPE(event);
   // The list ends before a restorer behind sees the event.
@@ -242,7 +231,7 @@ static gboolean gst_cuda_letterbox_sink_event(GstBaseTransform* trans, GstEvent*
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }
 
-static gboolean gst_cuda_letterbox_stop(GstBaseTransform* trans) {
+static gboolean stop(GstBaseTransform* trans) {
   // The base class has waited for queries that were being answered.
   const gboolean stopped = GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
   GST_CUDA_LETTERBOX(trans)->originals.drop();
@@ -263,30 +252,29 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
 
   gstvf::LetterboxSettings::install(
       G_OBJECT_CLASS(klass), [](GObject* object) { return &GST_CUDA_LETTERBOX(object)->settings; },
-      gst_cuda_letterbox_geometry_changed, gst_cuda_letterbox_stride_changed);
-  gst_element_class_set_static_metadata(
+      geometry_changed, stride_changed);
+  gstvf::set_metadata(
       element_class, "CUDA letterbox", gstvf::letterbox_class(),
       "Resizes video without distortion, pads it, and converts it to network input, on an NVIDIA "
-      "GPU or on the CPU",
-      "gst-cuda-filters contributors");
+      "GPU or on the CPU");
   gstvf::add_templates(element_class, gst_cuda_video_filter_caps(nullptr),
                        gstvf::letterbox_source_caps());
 
-  trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_caps);
-  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_fixate_caps);
-  trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_set_caps);
-  trans_class->copy_metadata = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_copy_metadata);
-  trans_class->prepare_output_buffer = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
-  trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
-  trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
-  trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_sink_event);
-  trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_stop);
-  klass->describe = gst_cuda_letterbox_describe;
+  trans_class->transform_caps = GST_DEBUG_FUNCPTR(transform_caps);
+  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(fixate_caps);
+  trans_class->set_caps = GST_DEBUG_FUNCPTR(set_caps);
+  trans_class->copy_metadata = GST_DEBUG_FUNCPTR(copy_metadata);
+  trans_class->prepare_output_buffer = GST_DEBUG_FUNCPTR(prepare_output_buffer);
+  trans_class->transform_meta = GST_DEBUG_FUNCPTR(transform_meta);
+  trans_class->src_event = GST_DEBUG_FUNCPTR(src_event);
+  trans_class->sink_event = GST_DEBUG_FUNCPTR(sink_event);
+  trans_class->stop = GST_DEBUG_FUNCPTR(stop);
+  klass->describe = describe;
   // If the size does not change, the caps do not change at all.
   klass->is_identity = [](GstCudaVideoFilter*, const gstvf::Format&,
                           const gstvf::Format&) -> gboolean { return TRUE; };
-  klass->make_plan = gst_cuda_letterbox_make_plan;
-  klass->finish_frame = gst_cuda_letterbox_finish_frame;
+  klass->make_plan = make_plan;
+  klass->finish_frame = finish_frame;
   klass->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
 
   gstvf::register_letterbox_meta();

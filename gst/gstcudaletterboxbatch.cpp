@@ -20,6 +20,7 @@
  */
 #include <cstdlib>
 
+#include "gst/base/errors.h"
 #include "gst/base/formatcaps.h"
 #include "gst/letterbox/batcher.h"
 #include "gst/letterbox/letterboxmeta.h"
@@ -35,12 +36,11 @@ struct _GstCudaLetterboxBatch {
   Batcher* batcher;
 };
 
-static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer);
+static void init_children(gpointer iface, gpointer);
 
 #define gst_cuda_letterbox_batch_parent_class parent_class
 G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxBatch, gst_cuda_letterbox_batch, GST_TYPE_AGGREGATOR,
-                        G_IMPLEMENT_INTERFACE(GST_TYPE_CHILD_PROXY,
-                                              gst_cuda_letterbox_batch_init_children);
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_CHILD_PROXY, init_children);
                         GST_DEBUG_CATEGORY_INIT(gst_cuda_letterbox_batch_debug,
                                                 "cudaletterboxbatch", 0,
                                                 "tensors of the frames of many streams"))
@@ -53,7 +53,7 @@ static Batcher& batcher_of(gpointer self) {
 
 // Settings
 
-static void gst_cuda_letterbox_batch_wait_changed(GObject* object) {
+static void wait_changed(GObject* object) {
   const guint wait = gstvf::locked(object, batcher_of(object).settings.max_wait);
   const GstClockTime latency =
       wait == gstvf::BatchSettings::kNoLimit ? 0 : wait * GstClockTime(GST_MSECOND);
@@ -61,29 +61,26 @@ static void gst_cuda_letterbox_batch_wait_changed(GObject* object) {
 }
 
 // Pads follow the properties of the element that have the same name.
-static void gst_cuda_letterbox_batch_notify(GObject* object, GParamSpec* spec) {
+static void notify(GObject* object, GParamSpec* spec) {
   GList* pads = nullptr;
   GST_OBJECT_LOCK(object);
   for (GList* l = GST_ELEMENT(object)->sinkpads; l; l = l->next)
     pads = g_list_prepend(pads, gst_object_ref(l->data));
   GST_OBJECT_UNLOCK(object);
-  GValue value = G_VALUE_INIT;
-  g_value_init(&value, G_PARAM_SPEC_VALUE_TYPE(spec));
+  g_auto(GValue) value = G_VALUE_INIT;
   g_object_get_property(object, spec->name, &value);
   for (GList* l = pads; l; l = l->next) {
     GParamSpec* same = g_object_class_find_property(G_OBJECT_GET_CLASS(l->data), spec->name);
     if (same && same->owner_type == GST_TYPE_CUDA_LETTERBOX_BATCH_PAD)
       gst_cuda_letterbox_batch_pad_follow(GST_CUDA_LETTERBOX_BATCH_PAD(l->data), same, &value);
   }
-  g_value_unset(&value);
   g_list_free_full(pads, gst_object_unref);
   if (G_OBJECT_CLASS(parent_class)->notify) G_OBJECT_CLASS(parent_class)->notify(object, spec);
 }
 
 // Pads
 
-static GstFlowReturn gst_cuda_letterbox_batch_chain(GstPad* pad, GstObject* parent,
-                                                    GstBuffer* buffer) {
+static GstFlowReturn chain(GstPad* pad, GstObject* parent, GstBuffer* buffer) {
   gstvf::BatchPad& state = *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
   state.arrives(buffer);
   const GstFlowReturn flow = state.chain(pad, parent, buffer);
@@ -91,10 +88,8 @@ static GstFlowReturn gst_cuda_letterbox_batch_chain(GstPad* pad, GstObject* pare
   return flow;
 }
 
-static GstAggregatorPad* gst_cuda_letterbox_batch_create_new_pad(GstAggregator* self,
-                                                                 GstPadTemplate* templ,
-                                                                 const gchar* name,
-                                                                 const GstCaps* caps) {
+static GstAggregatorPad* create_new_pad(GstAggregator* self, GstPadTemplate* templ,
+                                        const gchar* name, const GstCaps* caps) {
   GstAggregatorPad* pad =
       GST_AGGREGATOR_CLASS(parent_class)->create_new_pad(self, templ, name, caps);
   if (!pad) return nullptr;
@@ -103,65 +98,57 @@ static GstAggregatorPad* gst_cuda_letterbox_batch_create_new_pad(GstAggregator* 
   state.stream = guint(strtoul(GST_OBJECT_NAME(pad) + strlen("sink_"), nullptr, 10));
   state.settings = gstvf::locked(self, batcher_of(self).letterbox);
   state.chain = GST_PAD_CHAINFUNC(pad);
-  gst_pad_set_chain_function(GST_PAD(pad), gst_cuda_letterbox_batch_chain);
+  gst_pad_set_chain_function(GST_PAD(pad), chain);
   return pad;
 }
 
-static GstPad* gst_cuda_letterbox_batch_request_new_pad(GstElement* element, GstPadTemplate* templ,
-                                                        const gchar* name, const GstCaps* caps) {
+static GstPad* request_new_pad(GstElement* element, GstPadTemplate* templ, const gchar* name,
+                               const GstCaps* caps) {
   GstPad* pad = GST_ELEMENT_CLASS(parent_class)->request_new_pad(element, templ, name, caps);
   if (pad)
     gst_child_proxy_child_added(GST_CHILD_PROXY(element), G_OBJECT(pad), GST_OBJECT_NAME(pad));
   return pad;
 }
 
-static void gst_cuda_letterbox_batch_release_pad(GstElement* element, GstPad* pad) {
-  gst_object_ref(pad);
+static void release_pad(GstElement* element, GstPad* pad) {
+  g_autoptr(GstPad) kept = GST_PAD(gst_object_ref(pad));
   gst_child_proxy_child_removed(GST_CHILD_PROXY(element), G_OBJECT(pad), GST_OBJECT_NAME(pad));
   GST_ELEMENT_CLASS(parent_class)->release_pad(element, pad);
   gstvf::BatchPad& state = *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
   state.clear();
   batcher_of(element).removed(state.stream);
-  gst_object_unref(pad);
 }
 
-static GObject* gst_cuda_letterbox_batch_get_child(GstChildProxy* proxy, guint index) {
-  GST_OBJECT_LOCK(proxy);
-  auto* pad = static_cast<GObject*>(g_list_nth_data(GST_ELEMENT(proxy)->sinkpads, index));
-  if (pad) g_object_ref(pad);
-  GST_OBJECT_UNLOCK(proxy);
-  return pad;
+static GObject* get_child(GstChildProxy* proxy, guint index) {
+  const gstvf::ObjectLock lock(proxy);
+  gpointer pad = g_list_nth_data(GST_ELEMENT(proxy)->sinkpads, index);
+  return pad ? G_OBJECT(g_object_ref(pad)) : nullptr;
 }
 
-static guint gst_cuda_letterbox_batch_get_children_count(GstChildProxy* proxy) {
-  GST_OBJECT_LOCK(proxy);
-  const guint count = GST_ELEMENT(proxy)->numsinkpads;
-  GST_OBJECT_UNLOCK(proxy);
-  return count;
+static guint get_children_count(GstChildProxy* proxy) {
+  return gstvf::locked(proxy, GST_ELEMENT(proxy)->numsinkpads);
 }
 
-static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer) {
+static void init_children(gpointer iface, gpointer) {
   auto* children = static_cast<GstChildProxyInterface*>(iface);
-  children->get_child_by_index = gst_cuda_letterbox_batch_get_child;
-  children->get_children_count = gst_cuda_letterbox_batch_get_children_count;
+  children->get_child_by_index = get_child;
+  children->get_children_count = get_children_count;
 }
 
 // Start, stop, clock and contexts
 
-static gboolean gst_cuda_letterbox_batch_start(GstAggregator* self) {
+static gboolean start(GstAggregator* self) {
   // Without a clock, GstAggregator would wait for all streams.
   if (!GST_ELEMENT_CLOCK(self)) gst_element_set_clock(GST_ELEMENT(self), nullptr);
   return batcher_of(self).start();
 }
 
-static gboolean gst_cuda_letterbox_batch_set_clock(GstElement* element, GstClock* clock) {
-  GstClock* own = clock ? nullptr : gst_system_clock_obtain();
-  const gboolean ok = GST_ELEMENT_CLASS(parent_class)->set_clock(element, clock ? clock : own);
-  if (own) gst_object_unref(own);
-  return ok;
+static gboolean set_clock(GstElement* element, GstClock* clock) {
+  g_autoptr(GstClock) own = clock ? nullptr : gst_system_clock_obtain();
+  return GST_ELEMENT_CLASS(parent_class)->set_clock(element, clock ? clock : own);
 }
 
-static void gst_cuda_letterbox_batch_set_context(GstElement* element, GstContext* message) {
+static void set_context(GstElement* element, GstContext* message) {
   Batcher& batcher = batcher_of(element);
   batcher.cuda().set_context(message, gstvf::locked(element, batcher.backend.device));
   GST_ELEMENT_CLASS(parent_class)->set_context(element, message);
@@ -169,8 +156,7 @@ static void gst_cuda_letterbox_batch_set_context(GstElement* element, GstContext
 
 // Events and queries
 
-static gboolean gst_cuda_letterbox_batch_sink_event(GstAggregator* self, GstAggregatorPad* pad,
-                                                    GstEvent* event) {
+static gboolean sink_event(GstAggregator* self, GstAggregatorPad* pad, GstEvent* event) {
   if (GST_EVENT_IS_SERIALIZED(event) && GST_EVENT_TYPE(event) != GST_EVENT_FLUSH_STOP)
     batcher_of(self).handle_event(GST_CUDA_LETTERBOX_BATCH_PAD(pad), event);
   // Events of one stream mean nothing behind the batch.
@@ -183,33 +169,29 @@ static gboolean gst_cuda_letterbox_batch_sink_event(GstAggregator* self, GstAggr
   return TRUE;
 }
 
-static gboolean gst_cuda_letterbox_batch_src_event(GstAggregator* self, GstEvent* event) {
+static gboolean src_event(GstAggregator* self, GstEvent* event) {
   guint stream = 0;
   GstEvent* inner = gstvf::parse_stream_event(event, &stream);
   if (!inner) return GST_AGGREGATOR_CLASS(parent_class)->src_event(self, event);
-  gchar* name = g_strdup_printf("sink_%u", stream);
-  GstPad* pad = gst_element_get_static_pad(GST_ELEMENT(self), name);
-  g_free(name);
-  const gboolean ok = pad && gst_pad_push_event(pad, gst_event_ref(inner));
-  if (pad) gst_object_unref(pad);
-  gst_event_unref(event);
-  return ok;
+  g_autoptr(GstEvent) taken = event;
+  const std::string name = gstvf::printed("sink_%u", stream);
+  g_autoptr(GstPad) pad = gst_element_get_static_pad(GST_ELEMENT(self), name.c_str());
+  return pad && gst_pad_push_event(pad, gst_event_ref(inner));
 }
 
-static gboolean gst_cuda_letterbox_batch_src_query(GstAggregator* self, GstQuery* query) {
+static gboolean src_query(GstAggregator* self, GstQuery* query) {
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && batcher_of(self).cuda().answer(query))
     return TRUE;
   return GST_AGGREGATOR_CLASS(parent_class)->src_query(self, query);
 }
 
-static gboolean gst_cuda_letterbox_batch_sink_query(GstAggregator* self, GstAggregatorPad* pad,
-                                                    GstQuery* query) {
+static gboolean sink_query(GstAggregator* self, GstAggregatorPad* pad, GstQuery* query) {
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && batcher_of(self).cuda().answer(query))
     return TRUE;
   return GST_AGGREGATOR_CLASS(parent_class)->sink_query(self, pad, query);
 }
 
-static gboolean gst_cuda_letterbox_batch_negotiate(GstAggregator* self) {
+static gboolean negotiate(GstAggregator* self) {
   const gboolean ok = GST_AGGREGATOR_CLASS(parent_class)->negotiate(self);
   if (!ok) batcher_of(self).not_negotiated();
   return ok;
@@ -217,7 +199,7 @@ static gboolean gst_cuda_letterbox_batch_negotiate(GstAggregator* self) {
 
 // Class
 
-static void gst_cuda_letterbox_batch_finalize(GObject* object) {
+static void finalize(GObject* object) {
   delete GST_CUDA_LETTERBOX_BATCH(object)->batcher;
   G_OBJECT_CLASS(parent_class)->finalize(object);
 }
@@ -226,7 +208,7 @@ static void gst_cuda_letterbox_batch_init(GstCudaLetterboxBatch* self) {
   self->batcher = new Batcher(GST_AGGREGATOR(self));
   // Batches go in time whether the sources are live or not.
   gst_aggregator_set_force_live(GST_AGGREGATOR(self), TRUE);
-  gst_cuda_letterbox_batch_wait_changed(G_OBJECT(self));
+  wait_changed(G_OBJECT(self));
 }
 
 static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klass) {
@@ -234,42 +216,34 @@ static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klas
   auto* element_class = GST_ELEMENT_CLASS(klass);
   auto* agg_class = GST_AGGREGATOR_CLASS(klass);
 
-  object_class->finalize = gst_cuda_letterbox_batch_finalize;
-  object_class->notify = gst_cuda_letterbox_batch_notify;
+  object_class->finalize = finalize;
+  object_class->notify = notify;
   gstvf::BatchSettings::install(
-      object_class, [](GObject* object) { return &batcher_of(object).settings; },
-      gst_cuda_letterbox_batch_wait_changed);
+      object_class, [](GObject* object) { return &batcher_of(object).settings; }, wait_changed);
   gstvf::LetterboxSettings::install(
       object_class, [](GObject* object) { return &batcher_of(object).letterbox; }, nullptr,
       nullptr);
   gstvf::BackendSettings::install(
       object_class, [](GObject* object) { return &batcher_of(object).backend; }, false);
 
-  gst_element_class_set_static_metadata(element_class, "CUDA letterbox batcher", "Filter/Video",
-                                        "Makes one tensor from the frames of many streams, as "
-                                        "network input, on an NVIDIA GPU or on the CPU",
-                                        "gst-cuda-filters contributors");
-  GstCaps* sink = gst_cuda_video_filter_caps(nullptr);
-  GstCaps* src = gstvf::batch_caps();
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new_with_gtype("sink_%u", GST_PAD_SINK, GST_PAD_REQUEST, sink,
-                                                     GST_TYPE_CUDA_LETTERBOX_BATCH_PAD));
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new_with_gtype("src", GST_PAD_SRC, GST_PAD_ALWAYS, src,
-                                                     GST_TYPE_AGGREGATOR_PAD));
-  gst_caps_unref(sink);
-  gst_caps_unref(src);
-  element_class->request_new_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_request_new_pad);
-  element_class->release_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_release_pad);
-  element_class->set_clock = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_set_clock);
-  element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_set_context);
-  agg_class->create_new_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_create_new_pad);
-  agg_class->start = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_start);
-  agg_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_event);
-  agg_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_src_event);
-  agg_class->src_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_src_query);
-  agg_class->sink_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_query);
-  agg_class->negotiate = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiate);
+  gstvf::set_metadata(element_class, "CUDA letterbox batcher", "Filter/Video",
+                      "Makes one tensor from the frames of many streams, as network input, on an "
+                      "NVIDIA GPU or on the CPU");
+  gstvf::add_template(element_class, "sink_%u", GST_PAD_SINK, GST_PAD_REQUEST,
+                      gst_cuda_video_filter_caps(nullptr), GST_TYPE_CUDA_LETTERBOX_BATCH_PAD);
+  gstvf::add_template(element_class, "src", GST_PAD_SRC, GST_PAD_ALWAYS, gstvf::batch_caps(),
+                      GST_TYPE_AGGREGATOR_PAD);
+  element_class->request_new_pad = GST_DEBUG_FUNCPTR(request_new_pad);
+  element_class->release_pad = GST_DEBUG_FUNCPTR(release_pad);
+  element_class->set_clock = GST_DEBUG_FUNCPTR(set_clock);
+  element_class->set_context = GST_DEBUG_FUNCPTR(set_context);
+  agg_class->create_new_pad = GST_DEBUG_FUNCPTR(create_new_pad);
+  agg_class->start = GST_DEBUG_FUNCPTR(start);
+  agg_class->sink_event = GST_DEBUG_FUNCPTR(sink_event);
+  agg_class->src_event = GST_DEBUG_FUNCPTR(src_event);
+  agg_class->src_query = GST_DEBUG_FUNCPTR(src_query);
+  agg_class->sink_query = GST_DEBUG_FUNCPTR(sink_query);
+  agg_class->negotiate = GST_DEBUG_FUNCPTR(negotiate);
   agg_class->stop = [](GstAggregator* self) -> gboolean {
     batcher_of(self).stop();
     return TRUE;

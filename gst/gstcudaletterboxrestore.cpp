@@ -77,7 +77,7 @@ GST_ELEMENT_REGISTER_DEFINE(cudaletterboxrestore, "cudaletterboxrestore", GST_RA
 // Caps and events of the source pad
 
 // Sends the original's caps downstream, and then the events that wait for them.
-static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* self, GstCaps* caps) {
+static gboolean set_caps(GstCudaLetterboxRestore* self, GstCaps* caps) {
   if (self->caps != caps && (!self->caps || !gst_caps_is_equal(self->caps, caps))) {
     GstVideoInfo info;
     if (!gst_video_info_from_caps(&info, caps)) return FALSE;
@@ -105,13 +105,12 @@ static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* sel
 // Buffers
 
 // Pushes the originals of frames that were dropped before the one with this number.
-static GstFlowReturn gst_cuda_letterbox_restore_push_dropped(GstCudaLetterboxRestore* self,
-                                                             guint64 serial) {
+static GstFlowReturn push_dropped(GstCudaLetterboxRestore* self, guint64 serial) {
   GstFlowReturn flow = GST_FLOW_OK;
   while (flow == GST_FLOW_OK && self->originals) {
     GstBuffer* buffer = self->originals->take_before(serial);
     if (!buffer) break;
-    if (gst_cuda_letterbox_restore_set_caps(self, self->originals->caps()))
+    if (set_caps(self, self->originals->caps()))
       flow = gstvf::push_original(self->srcpad, self->info, self->any_layout, buffer);
     else
       gst_buffer_unref(buffer);
@@ -119,49 +118,43 @@ static GstFlowReturn gst_cuda_letterbox_restore_push_dropped(GstCudaLetterboxRes
   return flow;
 }
 
-static void gst_cuda_letterbox_restore_use(GstCudaLetterboxRestore* self,
-                                           gstvf::Originals* originals) {
+static void use(GstCudaLetterboxRestore* self, gstvf::Originals* originals) {
   if (self->originals == originals) return;
   if (self->originals) gstvf::Originals::unref(self->originals);
   self->originals = originals ? gstvf::Originals::ref(originals) : nullptr;
 }
 
-static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent,
-                                                      GstBuffer* frame) {
+static GstFlowReturn chain(GstPad*, GstObject* parent, GstBuffer* frame) {
   auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
+  const auto refuse = [&](const char* why) {
+    GST_ELEMENT_ERROR_WITH_DETAILS(self, STREAM, FORMAT, ("%s", why), ("%" GST_PTR_FORMAT, frame),
+                                   ("reason", G_TYPE_STRING, "frame", nullptr));
+    gst_buffer_unref(frame);
+    return GST_FLOW_ERROR;
+  };
   gstvf::OriginalMeta* meta = gstvf::get_original(frame);
-  if (!meta || !meta->base.buffer) {
-    GST_ELEMENT_ERROR_WITH_DETAILS(
-        self, STREAM, FORMAT,
-        ("A buffer came without its original. Put cudaletterbox keep-original=true "
-         "in front, and only elements that keep metas between the two."),
-        ("%" GST_PTR_FORMAT, frame), ("reason", G_TYPE_STRING, "frame", nullptr));
-    gst_buffer_unref(frame);
-    return GST_FLOW_ERROR;
-  }
+  if (!meta || !meta->base.buffer)
+    return refuse(
+        "A buffer came without its original. Put cudaletterbox keep-original=true in front, and "
+        "only elements that keep metas between the two.");
   vf::LetterboxGeometry place;
-  if (!gstvf::find_place(frame, meta->base.caps, self->frame_info, &place)) {
-    GST_ELEMENT_ERROR_WITH_DETAILS(
-        self, STREAM, FORMAT,
-        ("The place of the picture in a buffer is unknown. Elements between "
-         "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta. "
-         "They may scale frames, but not crop or turn them, or add borders."),
-        ("%" GST_PTR_FORMAT, frame), ("reason", G_TYPE_STRING, "frame", nullptr));
-    gst_buffer_unref(frame);
-    return GST_FLOW_ERROR;
-  }
-  GST_OBJECT_LOCK(self);
-  self->placed = TRUE;
-  self->geometry = place;
-  GST_OBJECT_UNLOCK(self);
+  if (!gstvf::find_place(frame, meta->base.caps, self->frame_info, &place))
+    return refuse(
+        "The place of the picture in a buffer is unknown. Elements between cudaletterbox and "
+        "cudaletterboxrestore must keep GstCudaLetterboxMeta. They may scale frames, but not crop "
+        "or turn them, or add borders.");
+  gstvf::under_lock(self, [&] {
+    self->placed = TRUE;
+    self->geometry = place;
+  });
   GstFlowReturn flow = GST_FLOW_OK;
   const guint64 serial = meta->serial;
   if (meta->originals) {
-    gst_cuda_letterbox_restore_use(self, meta->originals);
-    flow = gst_cuda_letterbox_restore_push_dropped(self, serial);
+    use(self, meta->originals);
+    flow = push_dropped(self, serial);
     meta->originals->arrived(serial);  // a flush may have dropped self->originals
   }
-  if (flow == GST_FLOW_OK && !gst_cuda_letterbox_restore_set_caps(self, meta->base.caps))
+  if (flow == GST_FLOW_OK && !set_caps(self, meta->base.caps))
     flow = GST_PAD_IS_FLUSHING(self->srcpad) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
   if (flow != GST_FLOW_OK) {
     gst_buffer_unref(frame);
@@ -177,31 +170,29 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
 
 // Events and queries
 
-static void gst_cuda_letterbox_restore_reset(GstCudaLetterboxRestore* self) {
+static void reset(GstCudaLetterboxRestore* self) {
   self->held.clear();
   gst_clear_caps(&self->caps);
-  gst_cuda_letterbox_restore_use(self, nullptr);
+  use(self, nullptr);
   gst_video_info_init(&self->frame_info);
-  GST_OBJECT_LOCK(self);
+  const gstvf::ObjectLock lock(self);
   self->placed = FALSE;
-  GST_OBJECT_UNLOCK(self);
 }
 
-static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* parent,
-                                                      GstEvent* event) {
+static gboolean sink_event(GstPad* pad, GstObject* parent, GstEvent* event) {
   auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
   if (gstvf::Originals* originals = gstvf::originals_of(event)) {
     // The frames that are left in the former list were dropped.
-    if (originals != self->originals) gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
-    gst_cuda_letterbox_restore_use(self, originals);
-    const gboolean ok = gst_cuda_letterbox_restore_set_caps(self, originals->caps());
+    if (originals != self->originals) push_dropped(self, G_MAXUINT64);
+    use(self, originals);
+    const gboolean ok = set_caps(self, originals->caps());
     gst_event_unref(event);
     return ok;
   }
   switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_STREAM_START:
-      gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
-      gst_cuda_letterbox_restore_reset(self);
+      push_dropped(self, G_MAXUINT64);
+      reset(self);
       break;
     case GST_EVENT_CAPS: {
       GstCaps* caps;
@@ -212,13 +203,12 @@ static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* pa
       return TRUE;
     }
     case GST_EVENT_FLUSH_STOP:
-      gst_cuda_letterbox_restore_use(self, nullptr);
+      use(self, nullptr);
       self->held.flush();
       break;
     case GST_EVENT_SEGMENT:
     case GST_EVENT_EOS:
-      if (self->originals && self->originals->closed())
-        gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
+      if (self->originals && self->originals->closed()) push_dropped(self, G_MAXUINT64);
       break;
     default:
       break;
@@ -238,27 +228,21 @@ static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* pa
   return gst_pad_event_default(pad, parent, event);
 }
 
-static gboolean gst_cuda_letterbox_restore_src_event(GstPad* pad, GstObject* parent,
-                                                     GstEvent* event) {
+static gboolean src_event(GstPad* pad, GstObject* parent, GstEvent* event) {
   auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
   gdouble x, y;
   if (GST_EVENT_TYPE(event) == GST_EVENT_NAVIGATION &&
       gst_navigation_event_get_coordinates(event, &x, &y)) {
     // The letterbox expects coordinates of its output.
-    GST_OBJECT_LOCK(self);
-    const bool placed = self->placed;
-    if (placed) self->geometry.from_source(x, y, &x, &y);
-    GST_OBJECT_UNLOCK(self);
-    if (placed) {
-      event = gst_event_make_writable(event);
-      gst_navigation_event_set_coordinates(event, x, y);
-    }
+    event = gst_event_make_writable(event);
+    const gstvf::ObjectLock lock(self);
+    if (self->placed) self->geometry.from_source(x, y, &x, &y);
+    gst_navigation_event_set_coordinates(event, x, y);
   }
   return gst_pad_event_default(pad, parent, event);
 }
 
-static gboolean gst_cuda_letterbox_restore_sink_query(GstPad* pad, GstObject* parent,
-                                                      GstQuery* query) {
+static gboolean sink_query(GstPad* pad, GstObject* parent, GstQuery* query) {
   const Settings settings = gstvf::locked(parent, GST_CUDA_LETTERBOX_RESTORE(parent)->settings);
   return gstvf::answer_letterbox(query, {settings.dropped == Dropped::restore, settings.maximum}) ||
          gst_pad_query_default(pad, parent, query);
@@ -266,28 +250,19 @@ static gboolean gst_cuda_letterbox_restore_sink_query(GstPad* pad, GstObject* pa
 
 // Class
 
-static GstStateChangeReturn gst_cuda_letterbox_restore_change_state(GstElement* element,
-                                                                    GstStateChange transition) {
+static GstStateChangeReturn change_state(GstElement* element, GstStateChange transition) {
   const GstStateChangeReturn result =
       GST_ELEMENT_CLASS(parent_class)->change_state(element, transition);
-  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY)
-    gst_cuda_letterbox_restore_reset(GST_CUDA_LETTERBOX_RESTORE(element));
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) reset(GST_CUDA_LETTERBOX_RESTORE(element));
   return result;
 }
 
 static void gst_cuda_letterbox_restore_init(GstCudaLetterboxRestore* self) {
   self->settings = Settings();
   gst_video_info_init(&self->frame_info);
-  GstElementClass* klass = GST_ELEMENT_GET_CLASS(self);
-  self->sinkpad =
-      gst_pad_new_from_template(gst_element_class_get_pad_template(klass, "sink"), "sink");
-  gst_pad_set_chain_function(self->sinkpad, gst_cuda_letterbox_restore_chain);
-  gst_pad_set_event_function(self->sinkpad, gst_cuda_letterbox_restore_sink_event);
-  gst_pad_set_query_function(self->sinkpad, gst_cuda_letterbox_restore_sink_query);
-  gst_element_add_pad(GST_ELEMENT(self), self->sinkpad);
-  self->srcpad = gst_pad_new_from_template(gst_element_class_get_pad_template(klass, "src"), "src");
-  gst_pad_set_event_function(self->srcpad, gst_cuda_letterbox_restore_src_event);
-  gst_element_add_pad(GST_ELEMENT(self), self->srcpad);
+  self->sinkpad = gstvf::add_pad(GST_ELEMENT(self), "sink", sink_event, chain);
+  gst_pad_set_query_function(self->sinkpad, sink_query);
+  self->srcpad = gstvf::add_pad(GST_ELEMENT(self), "src", src_event);
 }
 
 static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* klass) {
@@ -307,10 +282,9 @@ static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* 
         "Maximum number of originals to keep for dropped=restore. When there are more, the oldest "
         "are lost. 0 = no limit",
         gstvf::kReady}});
-  gst_element_class_set_static_metadata(
+  gstvf::set_metadata(
       element_class, "CUDA letterbox restorer", "Filter/Effect/Video",
-      "Restores the frames that cudaletterbox received, with the results of a network",
-      "gst-cuda-filters contributors");
+      "Restores the frames that cudaletterbox received, with the results of a network");
   gstvf::add_templates(element_class, gst_caps_new_any(), gst_cuda_video_filter_caps(nullptr));
-  element_class->change_state = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_restore_change_state);
+  element_class->change_state = GST_DEBUG_FUNCPTR(change_state);
 }

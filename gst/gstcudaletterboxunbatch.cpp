@@ -58,8 +58,7 @@ static guint stream_of(GstPad* pad) {
   return GPOINTER_TO_UINT(gst_pad_get_element_private(pad));
 }
 
-static gboolean gst_cuda_letterbox_unbatch_src_event(GstPad* pad, GstObject* parent,
-                                                     GstEvent* event) {
+static gboolean src_event(GstPad* pad, GstObject* parent, GstEvent* event) {
   // All streams have these in common.
   if (GST_EVENT_TYPE(event) == GST_EVENT_SEEK || GST_EVENT_TYPE(event) == GST_EVENT_LATENCY)
     return gst_pad_event_default(pad, parent, event);
@@ -86,7 +85,7 @@ static gstvf::StreamOutput& find_stream(GstCudaLetterboxUnbatch* self, guint num
       gst_element_class_get_pad_template(GST_ELEMENT_GET_CLASS(self), "src_%u"), name);
   g_free(name);
   gst_pad_set_element_private(s.pad, GUINT_TO_POINTER(number));
-  gst_pad_set_event_function(s.pad, gst_cuda_letterbox_unbatch_src_event);
+  gst_pad_set_event_function(s.pad, src_event);
   gst_pad_set_active(s.pad, TRUE);
   gst_flow_combiner_add_pad(self->flows, s.pad);
   gst_element_add_pad(GST_ELEMENT(self), s.pad);
@@ -164,8 +163,7 @@ static GstFlowReturn push_stream(GstCudaLetterboxUnbatch* self, gstvf::BatchedSt
   return flow;
 }
 
-static GstFlowReturn gst_cuda_letterbox_unbatch_chain(GstPad*, GstObject* parent,
-                                                      GstBuffer* batch) {
+static GstFlowReturn chain(GstPad*, GstObject* parent, GstBuffer* batch) {
   auto* self = GST_CUDA_LETTERBOX_UNBATCH(parent);
   std::vector<gstvf::BatchedStream> streams;
   const bool is_batched = gstvf::take_batched_streams(batch, &streams);
@@ -199,14 +197,14 @@ static GstFlowReturn gst_cuda_letterbox_unbatch_chain(GstPad*, GstObject* parent
 
 // Events
 
-static void gst_cuda_letterbox_unbatch_reset(GstCudaLetterboxUnbatch* self) {
+static void reset(GstCudaLetterboxUnbatch* self) {
   while (!self->streams->empty()) remove_stream(self, self->streams->begin()->first);
   gst_flow_combiner_reset(self->flows);
 }
 
-static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* parent,
-                                                      GstEvent* event) {
+static gboolean sink_event(GstPad* pad, GstObject* parent, GstEvent* event) {
   auto* self = GST_CUDA_LETTERBOX_UNBATCH(parent);
+  const GstEventType type = GST_EVENT_TYPE(event);
   guint number;
   bool removed;
   gstvf::StreamGap gap;
@@ -214,57 +212,43 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
     gstvf::StreamOutput& s = find_stream(self, gap.stream);
     s.send_events(*gap.events, gap.caps);
     gst_pad_push_event(s.pad, gst_event_ref(gap.gap));
-    gst_event_unref(event);
-    return TRUE;
-  }
-  if (gstvf::parse_stream_end(event, &number, &removed)) {
+  } else if (gstvf::parse_stream_end(event, &number, &removed)) {
     if (removed)
       remove_stream(self, number);
     else if (gstvf::StreamOutput* known = known_stream(self, number))
       known->end();
-    gst_event_unref(event);
-    return TRUE;
-  }
-  switch (GST_EVENT_TYPE(event)) {
-    case GST_EVENT_FLUSH_STOP:
+  } else if (type == GST_EVENT_FLUSH_START || type == GST_EVENT_FLUSH_STOP) {
+    if (type == GST_EVENT_FLUSH_STOP) {
       gst_flow_combiner_reset(self->flows);
       for (auto& [n, s] : *self->streams) {
         // A flush also ends the segment.
         s.events.clear();
         s.ended = false;
       }
-      return gst_pad_event_default(pad, parent, event);
-    case GST_EVENT_FLUSH_START:
-      return gst_pad_event_default(pad, parent, event);
-    case GST_EVENT_EOS:
-      for (auto& [n, s] : *self->streams) s.end();
-      if (self->streams->empty()) {
-        // Nobody behind can end the pipeline.
-        GST_ELEMENT_WARNING_WITH_DETAILS(self, STREAM, FAILED,
-                                         ("The stream ended without a frame."), (nullptr),
-                                         ("reason", G_TYPE_STRING, "frame", nullptr));
-      }
-      gst_event_unref(event);
-      return TRUE;
-    default:
-      // The other events describe the batches, not the streams.
-      gst_event_unref(event);
-      return TRUE;
+    }
+    return gst_pad_event_default(pad, parent, event);
+  } else if (type == GST_EVENT_EOS) {
+    for (auto& [n, s] : *self->streams) s.end();
+    // Nobody behind can end the pipeline.
+    if (self->streams->empty())
+      GST_ELEMENT_WARNING_WITH_DETAILS(self, STREAM, FAILED, ("The stream ended without a frame."),
+                                       (nullptr), ("reason", G_TYPE_STRING, "frame", nullptr));
   }
+  // The other events describe the batches, not the streams.
+  gst_event_unref(event);
+  return TRUE;
 }
 
 // Class
 
-static GstStateChangeReturn gst_cuda_letterbox_unbatch_change_state(GstElement* element,
-                                                                    GstStateChange transition) {
+static GstStateChangeReturn change_state(GstElement* element, GstStateChange transition) {
   const GstStateChangeReturn result =
       GST_ELEMENT_CLASS(parent_class)->change_state(element, transition);
-  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY)
-    gst_cuda_letterbox_unbatch_reset(GST_CUDA_LETTERBOX_UNBATCH(element));
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) reset(GST_CUDA_LETTERBOX_UNBATCH(element));
   return result;
 }
 
-static void gst_cuda_letterbox_unbatch_finalize(GObject* object) {
+static void finalize(GObject* object) {
   auto* self = GST_CUDA_LETTERBOX_UNBATCH(object);
   gst_flow_combiner_unref(self->flows);
   delete self->streams;
@@ -274,31 +258,21 @@ static void gst_cuda_letterbox_unbatch_finalize(GObject* object) {
 static void gst_cuda_letterbox_unbatch_init(GstCudaLetterboxUnbatch* self) {
   self->flows = gst_flow_combiner_new();
   self->streams = new std::map<guint, gstvf::StreamOutput>();
-  self->sinkpad = gst_pad_new_from_template(
-      gst_element_class_get_pad_template(GST_ELEMENT_GET_CLASS(self), "sink"), "sink");
-  gst_pad_set_chain_function(self->sinkpad, gst_cuda_letterbox_unbatch_chain);
-  gst_pad_set_event_function(self->sinkpad, gst_cuda_letterbox_unbatch_sink_event);
-  gst_element_add_pad(GST_ELEMENT(self), self->sinkpad);
+  self->sinkpad = gstvf::add_pad(GST_ELEMENT(self), "sink", sink_event, chain);
 }
 
 static void gst_cuda_letterbox_unbatch_class_init(GstCudaLetterboxUnbatchClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
-  G_OBJECT_CLASS(klass)->finalize = gst_cuda_letterbox_unbatch_finalize;
-  gst_element_class_set_static_metadata(
-      element_class, "CUDA letterbox unbatcher", "Filter/Video",
-      "Restores the frames that cudaletterboxbatch received, one pad "
-      "per stream, with the results of a network",
-      "gst-cuda-filters contributors");
+  G_OBJECT_CLASS(klass)->finalize = finalize;
+  gstvf::set_metadata(element_class, "CUDA letterbox unbatcher", "Filter/Video",
+                      "Restores the frames that cudaletterboxbatch received, one pad per stream, "
+                      "with the results of a network");
   GstCaps* sink = gstvf::batch_caps();
   if (gstvf::kHasAnalyticsBatch)
     gst_caps_append(
         sink, gst_caps_from_string("multistream/x-analytics-batch(meta:GstAnalyticsBatchMeta)"));
-  GstCaps* src = gst_cuda_video_filter_caps(nullptr);
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, sink));
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("src_%u", GST_PAD_SRC, GST_PAD_SOMETIMES, src));
-  gst_caps_unref(sink);
-  gst_caps_unref(src);
-  element_class->change_state = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_unbatch_change_state);
+  gstvf::add_template(element_class, "sink", GST_PAD_SINK, GST_PAD_ALWAYS, sink);
+  gstvf::add_template(element_class, "src_%u", GST_PAD_SRC, GST_PAD_SOMETIMES,
+                      gst_cuda_video_filter_caps(nullptr));
+  element_class->change_state = GST_DEBUG_FUNCPTR(change_state);
 }

@@ -65,9 +65,6 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
       {vf::Border::replicate, vf::Border::reflect_101, vf::Border::constant, vf::Border::shrink});
   Settings::install_regions(object_class, Regions::settings);
 
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA median", "Filter/Effect/Video/Hardware",
-      "Removes noise from video with a median, on an NVIDIA GPU or on the CPU",
-      "gst-cuda-filters contributors");
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
+  gstvf::describe_filter(GST_ELEMENT_CLASS(klass), "CUDA median",
+                         "Removes noise from video with a median, on an NVIDIA GPU or on the CPU");
 }

@@ -69,9 +69,7 @@ static void gst_cuda_pixelate_class_init(GstCudaPixelateClass* klass) {
   Settings::install_planes(object_class, Regions::settings);
   Settings::install_regions(object_class, Regions::settings);
 
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA pixelation", "Filter/Effect/Video/Hardware",
-      "Pixelates video: each block becomes its mean, on an NVIDIA GPU or on the CPU",
-      "gst-cuda-filters contributors");
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
+  gstvf::describe_filter(
+      GST_ELEMENT_CLASS(klass), "CUDA pixelation",
+      "Pixelates video: each block becomes its mean, on an NVIDIA GPU or on the CPU");
 }

@@ -40,11 +40,10 @@ GstBufferPool* configure(const PoolNeeds& needs, GstBufferPool* pool, GstCaps* c
   gst_buffer_pool_config_set_params(config, caps, size->bytes, size->min, size->max);
   pool_config_set_stream(config, stream);
   if (query) {
-    GstAllocator* allocator = nullptr;
+    g_autoptr(GstAllocator) allocator = nullptr;
     GstAllocationParams params;
     gst_query_parse_nth_allocation_param(query, 0, &allocator, &params);
     gst_buffer_pool_config_set_allocator(config, allocator, &params);
-    if (allocator) gst_object_unref(allocator);
   }
   if (!gst_buffer_pool_set_config(pool, config)) {
     GST_WARNING_OBJECT(needs.element, "%" GST_PTR_FORMAT " cannot be configured", pool);
@@ -60,7 +59,7 @@ GstBufferPool* configure(const PoolNeeds& needs, GstBufferPool* pool, GstCaps* c
 
 // Adds memory that suits the backend to the query, unless the query already names an allocator.
 void set_allocation_params(const PoolNeeds& needs, GstQuery* query) {
-  GstAllocator* allocator = nullptr;
+  g_autoptr(GstAllocator) allocator = nullptr;
   GstAllocationParams params;
   gst_allocation_params_init(&params);
   params.align = kAlignment - 1;
@@ -72,7 +71,6 @@ void set_allocation_params(const PoolNeeds& needs, GstQuery* query) {
     gst_query_set_nth_allocation_param(query, 0, allocator, &params);
   else
     gst_query_add_allocation_param(query, allocator, &params);
-  if (allocator) gst_object_unref(allocator);
 }
 
 // Posts an error. A filter posts the same one only once.
@@ -84,10 +82,8 @@ void refuse(GstElement* element, ErrorText error) {
 }
 
 GstCudaStream* stream_of(GstBufferPool* pool) {
-  GstStructure* config = gst_buffer_pool_get_config(pool);
-  GstCudaStream* stream = pool_config_stream(config);
-  gst_structure_free(config);
-  return stream;
+  g_autoptr(GstStructure) config = gst_buffer_pool_get_config(pool);
+  return pool_config_stream(config);
 }
 
 // Returns a pool of CUDA memory for `out`: Returns `pool` (a full reference) if it suits, else a
@@ -129,7 +125,7 @@ bool propose_pool(const PoolNeeds& needs, GstQuery* query) {
   if (!caps || !gst_video_info_from_caps(&info, caps)) return false;
   if (gst_query_get_n_allocation_pools(query) == 0) {
     PoolSize size = {guint(GST_VIDEO_INFO_SIZE(&info)), frames_here(needs), 0};
-    GstBufferPool* pool = nullptr;
+    g_autoptr(GstBufferPool) pool = nullptr;
     if (caps_in_cuda(caps)) {
       if (GstCudaContext* context = needs.cuda.ref()) {
         pool = configure(needs, frame_pool_new(context), caps, needs.cuda.stream(), &size);
@@ -139,10 +135,7 @@ bool propose_pool(const PoolNeeds& needs, GstQuery* query) {
       set_allocation_params(needs, query);
       pool = configure(needs, gst_video_buffer_pool_new(), caps, nullptr, &size, query);
     }
-    if (pool) {
-      gst_query_add_allocation_pool(query, pool, size.bytes, size.min, size.max);
-      gst_object_unref(pool);
-    }
+    if (pool) gst_query_add_allocation_pool(query, pool, size.bytes, size.min, size.max);
   }
   gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
   return true;
@@ -156,12 +149,11 @@ void add_frames(GstQuery* query, guint frames) {
   if (gst_query_get_n_allocation_pools(query) == 0 && caps && gst_video_info_from_caps(&info, caps))
     gst_query_add_allocation_pool(query, nullptr, guint(GST_VIDEO_INFO_SIZE(&info)), 0, 0);
   for (guint i = 0; i < gst_query_get_n_allocation_pools(query); i++) {
-    GstBufferPool* pool = nullptr;
+    g_autoptr(GstBufferPool) pool = nullptr;
     PoolSize size = {};
     gst_query_parse_nth_allocation_pool(query, i, &pool, &size.bytes, &size.min, &size.max);
     grow(&size, &pool, frames);
     gst_query_set_nth_allocation_pool(query, i, pool, size.bytes, size.min, size.max);
-    if (pool) gst_object_unref(pool);
   }
 }
 
@@ -176,7 +168,7 @@ bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery
   GstCaps* caps;
   gst_query_parse_allocation(query, &caps, nullptr);
   if (!caps) return false;
-  GstBufferPool* pool = nullptr;
+  g_autoptr(GstBufferPool) pool = nullptr;
   PoolSize size = {guint(out.size), 0, 0};
   const bool offered = gst_query_get_n_allocation_pools(query) > 0;
   if (offered)
@@ -191,13 +183,10 @@ bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery
     if (!pool) pool = out.is_video() ? gst_video_buffer_pool_new() : gst_buffer_pool_new();
     pool = configure(needs, pool, caps, nullptr, &size, query);
   }
-  if (pool) {
-    if (offered)
-      gst_query_set_nth_allocation_pool(query, 0, pool, size.bytes, size.min, size.max);
-    else
-      gst_query_add_allocation_pool(query, pool, size.bytes, size.min, size.max);
-    gst_object_unref(pool);
-  }
+  if (pool && offered)
+    gst_query_set_nth_allocation_pool(query, 0, pool, size.bytes, size.min, size.max);
+  else if (pool)
+    gst_query_add_allocation_pool(query, pool, size.bytes, size.min, size.max);
   return true;
 }
 

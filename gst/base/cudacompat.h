@@ -8,6 +8,8 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
+#include "filters/no_copy.h"
+
 #ifndef VF_HAVE_GST_CUDA
 #define VF_HAVE_GST_CUDA 0
 #endif
@@ -94,15 +96,13 @@ inline const char* why_no_cuda() {
 }
 
 // Makes a CUDA context current for a scope.
-class CurrentContext {
+class CurrentContext : vf::NoCopy {
  public:
   explicit CurrentContext(GstCudaContext* context)
       : pushed_(VF_IF_CUDA(context && gst_cuda_context_push(context), false)) {}
   ~CurrentContext() {
     if (pushed_) VF_IF_CUDA(gst_cuda_context_pop(nullptr), (void)0);
   }
-  CurrentContext(const CurrentContext&) = delete;
-  CurrentContext& operator=(const CurrentContext&) = delete;
   explicit operator bool() const { return pushed_; }
 
  private:

@@ -15,13 +15,11 @@ namespace gstvf {
 //
 // Any thread may call ref(), set_context() and answer(). Everything else belongs to the thread that
 // changes the context: the streaming thread, or start and stop.
-class CudaContextHolder {
+class CudaContextHolder : vf::NoCopy {
  public:
   // The element must outlive the holder.
   explicit CudaContextHolder(GstElement* element) : element_(element) {}
   ~CudaContextHolder() { clear(); }
-  CudaContextHolder(const CudaContextHolder&) = delete;
-  CudaContextHolder& operator=(const CudaContextHolder&) = delete;
 
   // Returns the context, or null while there is none.
   GstCudaContext* get() const { return context_; }

@@ -47,12 +47,9 @@ static void stay_off(GstCudaVideoFilter* self, const char* why) {
   self->priv->enabled = false;
   GParamSpec* spec = g_object_class_find_property(G_OBJECT_GET_CLASS(self), "enabled");
   g_object_notify_by_pspec(G_OBJECT(self), spec);
-  GstControlBinding* binding = gst_object_get_control_binding(GST_OBJECT(self), spec->name);
-  GST_OBJECT_LOCK(self);
-  const bool says = self->priv->live.should_say(spec, binding);
-  GST_OBJECT_UNLOCK(self);
-  if (binding) gst_object_unref(binding);
-  if (!says) return;
+  g_autoptr(GstControlBinding) binding =
+      gst_object_get_control_binding(GST_OBJECT(self), spec->name);
+  if (!under_lock(self, [&] { return self->priv->live.should_say(spec, binding); })) return;
   GValue on = G_VALUE_INIT, off = G_VALUE_INIT;
   for (GValue* value : {&on, &off}) g_value_init(value, G_TYPE_BOOLEAN);
   g_value_set_boolean(&on, TRUE);

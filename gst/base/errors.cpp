@@ -5,6 +5,8 @@
 #include <cstdarg>
 #include <cstring>
 
+#include "gst/base/properties.h"
+
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
 
@@ -77,10 +79,8 @@ std::string setting_text(const GParamSpec* spec, const GValue* value) {
     return text && *text ? text : "empty";
   }
   if (G_VALUE_HOLDS_DOUBLE(value)) return printed("%g", g_value_get_double(value));
-  gchar* text = gst_value_serialize(value);
-  const std::string result = text ? text : "?";
-  g_free(text);
-  return result;
+  g_autofree gchar* text = gst_value_serialize(value);
+  return text ? text : "?";
 }
 
 GstStructure* reason_details(const char* reason) {
@@ -106,11 +106,9 @@ GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
 GstStructure* setting_details(gpointer object, const char* property, const std::string& allowed) {
   const GParamSpec* spec = g_object_class_find_property(G_OBJECT_GET_CLASS(object), property);
   if (!spec) return nullptr;
-  GValue value = G_VALUE_INIT;
+  g_auto(GValue) value = G_VALUE_INIT;
   g_object_get_property(G_OBJECT(object), property, &value);
-  GstStructure* details = setting_details(spec, &value, allowed);
-  g_value_unset(&value);
-  return details;
+  return setting_details(spec, &value, allowed);
 }
 
 GParamSpec* property_named_by(gpointer object, const char* text) {
@@ -121,9 +119,8 @@ void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue
                        const GValue* former, const std::string& why, const char* pad) {
   const std::string text =
       printed("%s. %s stays %s.", why.c_str(), spec->name, setting_text(spec, former).c_str());
-  GST_OBJECT_LOCK(element);
-  const bool heard = GST_STATE(element) > GST_STATE_NULL && GST_ELEMENT_BUS(element);
-  GST_OBJECT_UNLOCK(element);
+  const bool heard = under_lock(
+      element, [&] { return GST_STATE(element) > GST_STATE_NULL && GST_ELEMENT_BUS(element); });
   if (!heard) return g_warning("%s: %s", GST_OBJECT_NAME(element), text.c_str());
   GstStructure* details = setting_details(spec, value, why);
   if (pad) gst_structure_set(details, "pad", G_TYPE_STRING, pad, nullptr);
@@ -210,11 +207,9 @@ void post_error(GstElement* element, const vf::Status& status) {
 std::string printed(const char* format, ...) {
   va_list args;
   va_start(args, format);
-  gchar* text = g_strdup_vprintf(format, args);
+  g_autofree gchar* text = g_strdup_vprintf(format, args);
   va_end(args);
-  const std::string result = text;
-  g_free(text);
-  return result;
+  return text;
 }
 
 }  // namespace gstvf

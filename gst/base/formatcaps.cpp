@@ -4,7 +4,8 @@
 
 // Returns the caps for one kind of memory. They are empty if it supports none of the formats.
 static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
-  GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
+  g_auto(GValue) formats = G_VALUE_INIT;
+  g_auto(GValue) name = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
   g_value_init(&name, G_TYPE_STRING);
   for (const GstVideoFormatInfo* f : gstvf::formats_with_layout()) {
@@ -21,8 +22,6 @@ static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
     gst_caps_set_value(caps, "format", &formats);
     if (cuda) gstvf::set_caps_in_cuda(caps);
   }
-  g_value_unset(&formats);
-  g_value_unset(&name);
   return caps;
 }
 
@@ -36,23 +35,31 @@ namespace gstvf {
 
 GstCaps* filter_caps(GstCaps* caps, GstCaps* filter) {
   if (!filter) return caps;
-  GstCaps* both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
-  gst_caps_unref(caps);
-  return both;
+  g_autoptr(GstCaps) taken = caps;
+  return gst_caps_intersect_full(filter, taken, GST_CAPS_INTERSECT_FIRST);
 }
 
-void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes takes) {
-  add_templates(klass, gst_cuda_video_filter_caps(takes), gst_cuda_video_filter_caps(takes));
+void set_metadata(GstElementClass* klass, const char* name, const char* classes, const char* text) {
+  gst_element_class_set_static_metadata(klass, name, classes, text,
+                                        "gst-cuda-filters contributors");
+}
+
+void add_template(GstElementClass* klass, const char* name, GstPadDirection direction,
+                  GstPadPresence presence, GstCaps* caps, GType type) {
+  g_autoptr(GstCaps) taken = caps;
+  gst_element_class_add_pad_template(
+      klass, gst_pad_template_new_with_gtype(name, direction, presence, taken, type));
 }
 
 void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src) {
-  const auto add = [klass](const char* name, GstPadDirection direction, GstCaps* caps) {
-    gst_element_class_add_pad_template(klass,
-                                       gst_pad_template_new(name, direction, GST_PAD_ALWAYS, caps));
-    gst_caps_unref(caps);
-  };
-  add("sink", GST_PAD_SINK, sink);
-  add("src", GST_PAD_SRC, src);
+  add_template(klass, "sink", GST_PAD_SINK, GST_PAD_ALWAYS, sink);
+  add_template(klass, "src", GST_PAD_SRC, GST_PAD_ALWAYS, src);
+}
+
+void describe_filter(GstElementClass* klass, const char* name, const char* text,
+                     GstCudaVideoFilterTakes takes) {
+  set_metadata(klass, name, "Filter/Effect/Video/Hardware", text);
+  add_templates(klass, gst_cuda_video_filter_caps(takes), gst_cuda_video_filter_caps(takes));
 }
 
 bool format_from_caps(const GstCaps* caps, Format* format) {

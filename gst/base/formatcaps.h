@@ -18,10 +18,16 @@ namespace gstvf {
 // reference.
 GstCaps* filter_caps(GstCaps* caps, GstCaps* filter);
 
-// Adds the templates of the always pads "sink" and "src" for these formats.
-void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes takes = nullptr);
-// Adds them for these caps, and takes the caps.
+// Sets the metadata of an element. The texts must be static.
+void set_metadata(GstElementClass* klass, const char* name, const char* classes, const char* text);
+// Adds the template of a pad, and takes the caps.
+void add_template(GstElementClass* klass, const char* name, GstPadDirection direction,
+                  GstPadPresence presence, GstCaps* caps, GType type = GST_TYPE_PAD);
+// Adds the templates of the always pads "sink" and "src", and takes the caps.
 void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src);
+// Sets the metadata and adds the templates of a filter for these formats.
+void describe_filter(GstElementClass* klass, const char* name, const char* text,
+                     GstCudaVideoFilterTakes takes = nullptr);
 
 // Fills `format` for video/x-raw caps. Returns false for other caps and for formats without a
 // layout.

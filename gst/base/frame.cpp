@@ -62,10 +62,9 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   if (meta_ && (meta_->format != GST_VIDEO_INFO_FORMAT(&*format.video) ||
                 meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&*format.video) ||
                 meta_->width < guint(format.width) || meta_->height < guint(format.height)))
-    return Status::error(Code::invalid_argument,
-                         "a buffer's video meta says %s %ux%u, but its caps say %s %dx%d",
-                         name_of(meta_->format), meta_->width, meta_->height, format.name(),
-                         format.width, format.height);
+    return Status::invalid("a buffer's video meta says %s %ux%u, but its caps say %s %dx%d",
+                           name_of(meta_->format), meta_->width, meta_->height, format.name(),
+                           format.width, format.height);
   VF_TRY(map_planes(flags));
   // For a buffer of several memories the mapping is a copy, which is not pinned.
   pinned_ = maps_ > 0;
@@ -88,19 +87,19 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
     const ptrdiff_t row = ptrdiff_t(format.offset[i] + vf::row_bytes(layout, i));
     const int rows = std::max(p.height, format.field_rows[i]);
     if (stride_[m] < row)
-      return Status::error(Code::invalid_argument,
-                           "plane %d of a buffer has a stride of %td bytes, and needs %td or more",
-                           m, stride_[m], row);
+      return Status::invalid(
+          "plane %d of a buffer has a stride of %td bytes, and needs %td or more", m, stride_[m],
+          row);
     if (!moved[m])
       step[m] = size_t(y >> p.sub_y) * stride_[m] + size_t(x >> p.sub_x) * p.pixel_step() * size;
     moved[m] = true;
     const size_t first = size_t(data_[m] - map.data) + step[m];
     const size_t need = first + size_t(stride_[m]) * (rows - 1) + row;
     if (need > map.size)
-      return Status::error(Code::invalid_argument,
-                           "a buffer is too small: %s %dx%d with these strides needs %zu bytes for "
-                           "plane %d, the memory has %zu",
-                           format.name(), format.width, format.height, need, m, size_t(map.size));
+      return Status::invalid(
+          "a buffer is too small: %s %dx%d with these strides needs %zu bytes for "
+          "plane %d, the memory has %zu",
+          format.name(), format.width, format.height, need, m, size_t(map.size));
   }
   for (int m = 0; m < format.memory_planes; m++) data_[m] += step[m];
   return {};
@@ -125,9 +124,8 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
       gpointer data;
       gint stride;
       if (meta_->offset[maps_] >= size)
-        return Status::error(Code::invalid_argument,
-                             "a buffer is too small: plane %d starts at byte %zu of %zu", maps_,
-                             meta_->offset[maps_], size);
+        return Status::invalid("a buffer is too small: plane %d starts at byte %zu of %zu", maps_,
+                               meta_->offset[maps_], size);
       if (!gst_video_meta_map(meta_, maps_, &map_[maps_], &data, &stride, all_flags)) return failed;
       data_[maps_] = static_cast<guint8*>(data);
       stride_[maps_] = stride;
@@ -136,10 +134,10 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   }
   if (const GstMemory* memory = cuda_memory(buffer_);
       memory && !device_ && format_->is_video() && memory->size != memory->maxsize)
-    return Status::error(Code::invalid_argument,
-                         "a buffer has %zu of the %zu bytes of its CUDA memory, and GStreamer only "
-                         "copies whole memories to the host",
-                         memory->size, memory->maxsize);
+    return Status::invalid(
+        "a buffer has %zu of the %zu bytes of its CUDA memory, and GStreamer only "
+        "copies whole memories to the host",
+        memory->size, memory->maxsize);
   if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
   maps_ = 1;
   // Mapping for writing may have replaced a shared memory.
@@ -150,10 +148,9 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     info = memory_info(cuda);
     if (GST_VIDEO_INFO_FORMAT(info) != GST_VIDEO_INFO_FORMAT(&*format_->video) ||
         info->width < format_->width || info->height < format_->height)
-      return Status::error(Code::invalid_argument,
-                           "a buffer's CUDA memory is %s %dx%d, but its caps say %s %dx%d",
-                           info->finfo->name, info->width, info->height, format_->name(),
-                           format_->width, format_->height);
+      return Status::invalid("a buffer's CUDA memory is %s %dx%d, but its caps say %s %dx%d",
+                             info->finfo->name, info->width, info->height, format_->name(),
+                             format_->width, format_->height);
   }
   for (int i = 0; i < planes; i++) {
     const size_t offset = meta_  ? meta_->offset[i]
@@ -161,9 +158,8 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
                                  : format_->memory_offset[i];
     // A buffer without memory is mapped with success, and gives a null pointer.
     if (!map_[0].data || offset > map_[0].size)
-      return Status::error(Code::invalid_argument,
-                           "a buffer is too small: plane %d starts at byte %zu of %zu", i, offset,
-                           size_t(map_[0].size));
+      return Status::invalid("a buffer is too small: plane %d starts at byte %zu of %zu", i, offset,
+                             size_t(map_[0].size));
     data_[i] = map_[0].data + offset;
     stride_[i] = meta_ ? meta_->stride[i] : info ? info->stride[i] : format_->memory_stride[i];
     // When GStreamer copies CUDA memory to the host, it copies whole rows that are as wide as luma.

@@ -33,12 +33,9 @@ FramePlace place_of(const Format& format, GstBuffer* buffer);
 //
 // If the GstVideoMeta is larger than the caps and a GstVideoCropMeta names the part that the caps
 // describe, the image is that part.
-class MappedFrame {
+class MappedFrame : vf::NoCopy {
  public:
-  MappedFrame() = default;
   ~MappedFrame() { unmap(); }
-  MappedFrame(const MappedFrame&) = delete;
-  MappedFrame& operator=(const MappedFrame&) = delete;
 
   // Maps as host memory or, if `device`, as CUDA memory, which the buffer must consist of. The
   // caller's queue must then wait for the work that still uses the memory (handover.h). `flags` are

@@ -61,12 +61,10 @@ void gstvf::restart_frames(GstCudaVideoFilter* self) {
 // Start and stop
 
 // Holds the lock under which a pad takes buffers, and serialized events and queries.
-class StreamLock {
+class StreamLock : vf::NoCopy {
  public:
   explicit StreamLock(GstPad* pad) : pad_(pad) { GST_PAD_STREAM_LOCK(pad_); }
   ~StreamLock() { GST_PAD_STREAM_UNLOCK(pad_); }
-  StreamLock(const StreamLock&) = delete;
-  StreamLock& operator=(const StreamLock&) = delete;
 
  private:
   GstPad* const pad_;
@@ -80,13 +78,12 @@ static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
 
 // The properties that the element read at the start may change again.
 static void end_settings(GstCudaVideoFilter* self) {
-  GST_OBJECT_LOCK(self);
+  const gstvf::ObjectLock lock(self);
   self->priv->uses_start_settings = false;
   self->priv->live.clear();
-  GST_OBJECT_UNLOCK(self);
 }
 
-static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
+static gboolean start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
   // Pads take frames before the element has started. The lock makes these wait; later they are
@@ -121,7 +118,7 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   return TRUE;
 }
 
-static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
+static gboolean stop(GstBaseTransform* trans) {
   GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
   // Flushing pads let serialized queries through. The locks wait until such a query is answered,
   // and until a frame that downstream has pulled is done.
@@ -256,14 +253,13 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
 }
 
-static void gst_cuda_video_filter_set_context(GstElement* element, GstContext* message) {
+static void set_context(GstElement* element, GstContext* message) {
   auto* self = GST_CUDA_VIDEO_FILTER(element);
   self->priv->cuda.set_context(message, gstvf::device_wanted(self));
   GST_ELEMENT_CLASS(parent_class)->set_context(element, message);
 }
 
-static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirection direction,
-                                            GstQuery* query) {
+static gboolean query(GstBaseTransform* trans, GstPadDirection direction, GstQuery* query) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && self->priv->cuda.answer(query)) return TRUE;
   if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query)) {
@@ -303,8 +299,8 @@ static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
          !gstvf::is_part(gst_buffer_get_video_meta(buffer), priv->in.width, priv->in.height);
 }
 
-static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
-                                                                 GstBuffer* in, GstBuffer** out) {
+static GstFlowReturn prepare_output_buffer(GstBaseTransform* trans, GstBuffer* in,
+                                           GstBuffer** out) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (gstvf::bypasses(self)) {
@@ -361,8 +357,8 @@ static GstFlowReturn submit_input(GstBaseTransform* trans, gboolean is_discont, 
   return flow;
 }
 
-static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
-                                                               gboolean is_discont, GstBuffer* in) {
+static GstFlowReturn submit_input_buffer(GstBaseTransform* trans, gboolean is_discont,
+                                         GstBuffer* in) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (!self->priv->running) {
     gst_buffer_unref(in);
@@ -418,7 +414,7 @@ static void follow_frame(GstCudaVideoFilter* self, GstBuffer* buffer) {
   gstvf::follow_settings(self, buffer);
 }
 
-static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
+static void before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   // A frame that waits is followed when it leaves.
   if (!gstvf::decide_waiting(self)) follow_frame(self, buffer);
@@ -473,8 +469,7 @@ static GstFlowReturn next_output(GstCudaVideoFilter* self, GstBuffer** out) {
 }
 
 // GstBaseTransform pushes the result and calls again, until there is none.
-static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* trans,
-                                                           GstBuffer** out) {
+static GstFlowReturn generate_output(GstBaseTransform* trans, GstBuffer** out) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   gstvf::WaitingFrames& w = self->priv->waiting;
   for (;;) {
@@ -490,7 +485,7 @@ static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* tra
   }
 }
 
-static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEvent* event) {
+static gboolean sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GList* sticky = nullptr;
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) {
@@ -514,7 +509,7 @@ static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEve
 
 // Class
 
-static void gst_cuda_video_filter_finalize(GObject* object) {
+static void finalize(GObject* object) {
   auto* self = GST_CUDA_VIDEO_FILTER(object);
   self->priv->~_GstCudaVideoFilterPrivate();
   G_OBJECT_CLASS(parent_class)->finalize(object);
@@ -531,8 +526,8 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
 
-  object_class->finalize = gst_cuda_video_filter_finalize;
-  element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_context);
+  object_class->finalize = finalize;
+  element_class->set_context = GST_DEBUG_FUNCPTR(set_context);
 
   gstvf::BackendSettings::install(
       object_class, [](GObject* object) { return &GST_CUDA_VIDEO_FILTER(object)->priv->settings; });
@@ -540,9 +535,9 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
 
   trans_class->passthrough_on_same_caps = FALSE;
   trans_class->transform_ip_on_passthrough = FALSE;
-  trans_class->start = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_start);
-  trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_stop);
-  trans_class->query = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_query);
+  trans_class->start = GST_DEBUG_FUNCPTR(start);
+  trans_class->stop = GST_DEBUG_FUNCPTR(stop);
+  trans_class->query = GST_DEBUG_FUNCPTR(query);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gstvf::set_caps);
   trans_class->get_unit_size = GST_DEBUG_FUNCPTR(gstvf::get_unit_size);
   trans_class->transform_size = GST_DEBUG_FUNCPTR(gstvf::transform_size);
@@ -550,12 +545,11 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   trans_class->decide_allocation = GST_DEBUG_FUNCPTR(gstvf::decide_allocation);
   trans_class->filter_meta = GST_DEBUG_FUNCPTR(gstvf::filter_meta);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gstvf::transform_meta);
-  trans_class->prepare_output_buffer =
-      GST_DEBUG_FUNCPTR(gst_cuda_video_filter_prepare_output_buffer);
-  trans_class->before_transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_before_transform);
-  trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_sink_event);
-  trans_class->submit_input_buffer = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_submit_input_buffer);
-  trans_class->generate_output = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_generate_output);
+  trans_class->prepare_output_buffer = GST_DEBUG_FUNCPTR(prepare_output_buffer);
+  trans_class->before_transform = GST_DEBUG_FUNCPTR(before_transform);
+  trans_class->sink_event = GST_DEBUG_FUNCPTR(sink_event);
+  trans_class->submit_input_buffer = GST_DEBUG_FUNCPTR(submit_input_buffer);
+  trans_class->generate_output = GST_DEBUG_FUNCPTR(generate_output);
   // GstBaseTransform needs these functions, but never calls them here.
   trans_class->transform = [](GstBaseTransform*, GstBuffer*, GstBuffer*) {
     return GST_FLOW_NOT_SUPPORTED;

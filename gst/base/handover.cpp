@@ -242,7 +242,7 @@ GstAllocator* allocator() {
 }  // namespace
 }  // namespace gstvf
 
-static gboolean gst_cuda_filters_pool_set_config(GstBufferPool* pool, GstStructure* config) {
+static gboolean set_config(GstBufferPool* pool, GstStructure* config) {
   auto* self = reinterpret_cast<GstCudaFiltersPool*>(pool);
   GstCaps* caps = nullptr;
   // The parent checks everything else and chooses the size.
@@ -251,8 +251,8 @@ static gboolean gst_cuda_filters_pool_set_config(GstBufferPool* pool, GstStructu
          GST_BUFFER_POOL_CLASS(pool_parent_class)->set_config(pool, config);
 }
 
-static GstFlowReturn gst_cuda_filters_pool_alloc_buffer(GstBufferPool* pool, GstBuffer** buffer,
-                                                        GstBufferPoolAcquireParams*) {
+static GstFlowReturn alloc_buffer(GstBufferPool* pool, GstBuffer** buffer,
+                                  GstBufferPoolAcquireParams*) {
   auto* self = reinterpret_cast<GstCudaFiltersPool*>(pool);
   GstMemory* memory = with_users(gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(gstvf::allocator()),
                                                           self->parent.context, &self->info));
@@ -268,15 +268,15 @@ static GstFlowReturn gst_cuda_filters_pool_alloc_buffer(GstBufferPool* pool, Gst
   return GST_FLOW_OK;
 }
 
-static void gst_cuda_filters_pool_free_buffer(GstBufferPool* pool, GstBuffer* buffer) {
+static void free_buffer(GstBufferPool* pool, GstBuffer* buffer) {
   g_atomic_int_add(&reinterpret_cast<GstCudaFiltersPool*>(pool)->made, -1);
   GST_BUFFER_POOL_CLASS(pool_parent_class)->free_buffer(pool, buffer);
 }
 
 // Gives out another frame if the first one is still in use, since writing that one would have to
 // wait.
-static GstFlowReturn gst_cuda_filters_pool_acquire_buffer(GstBufferPool* pool, GstBuffer** buffer,
-                                                          GstBufferPoolAcquireParams* params) {
+static GstFlowReturn acquire_buffer(GstBufferPool* pool, GstBuffer** buffer,
+                                    GstBufferPoolAcquireParams* params) {
   constexpr guint enough = 2;
   auto* self = reinterpret_cast<GstCudaFiltersPool*>(pool);
   auto* klass = GST_BUFFER_POOL_CLASS(pool_parent_class);
@@ -296,10 +296,10 @@ static void gst_cuda_filters_pool_init(GstCudaFiltersPool*) {}
 
 static void gst_cuda_filters_pool_class_init(GstCudaFiltersPoolClass* klass) {
   auto* pool_class = GST_BUFFER_POOL_CLASS(klass);
-  pool_class->set_config = GST_DEBUG_FUNCPTR(gst_cuda_filters_pool_set_config);
-  pool_class->alloc_buffer = GST_DEBUG_FUNCPTR(gst_cuda_filters_pool_alloc_buffer);
-  pool_class->free_buffer = GST_DEBUG_FUNCPTR(gst_cuda_filters_pool_free_buffer);
-  pool_class->acquire_buffer = GST_DEBUG_FUNCPTR(gst_cuda_filters_pool_acquire_buffer);
+  pool_class->set_config = GST_DEBUG_FUNCPTR(set_config);
+  pool_class->alloc_buffer = GST_DEBUG_FUNCPTR(alloc_buffer);
+  pool_class->free_buffer = GST_DEBUG_FUNCPTR(free_buffer);
+  pool_class->acquire_buffer = GST_DEBUG_FUNCPTR(acquire_buffer);
 }
 
 namespace gstvf {

@@ -25,14 +25,12 @@ GstMemory* frame_bytes_new(GstCudaContext* context, GstCudaStream* stream, gsize
 constexpr int kMapFollowed = GST_MAP_FLAG_LAST << 12;
 
 // Marks points in the work of one queue, in order, that others can wait for.
-class Timeline {
+class Timeline : vf::NoCopy {
  public:
   // Keeps a reference of the context.
   static vf::Status make(GstCudaContext* context, std::shared_ptr<Timeline>* out);
   explicit Timeline(GstCudaContext* context);
   ~Timeline();
-  Timeline(const Timeline&) = delete;
-  Timeline& operator=(const Timeline&) = delete;
 
   // Marks the end of what was enqueued on `queue` as a point. `queue` must be the same in all
   // calls. Waits for the oldest point if more than kAhead would be ahead of the host. The context

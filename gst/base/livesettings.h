@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "filters/no_copy.h"
+
 namespace gstvf {
 
 // Describes a change of a property.
@@ -25,12 +27,9 @@ struct PutBack : SettingChange {
 };
 
 // Call all functions under the object's lock.
-class LiveSettings {
+class LiveSettings : vf::NoCopy {
  public:
-  LiveSettings() = default;
   ~LiveSettings() { clear(); }
-  LiveSettings(const LiveSettings&) = delete;
-  LiveSettings& operator=(const LiveSettings&) = delete;
 
   // Logs that a property was set in place of the value `former`.
   void changed(GParamSpec* spec, const GValue& former, bool controlled);

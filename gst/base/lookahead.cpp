@@ -17,10 +17,9 @@ constexpr guint kUpstreamNeeds = 3;
 // Returns how many buffers a buffer's pool may have, or 0 if it has no limit.
 guint limit_of(GstBuffer* buffer) {
   if (!buffer->pool) return 0;
-  GstStructure* config = gst_buffer_pool_get_config(buffer->pool);
+  g_autoptr(GstStructure) config = gst_buffer_pool_get_config(buffer->pool);
   guint max = 0;
   gst_buffer_pool_config_get_params(config, nullptr, nullptr, nullptr, &max);
-  gst_structure_free(config);
   return max;
 }
 

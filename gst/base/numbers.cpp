@@ -32,17 +32,15 @@ bool operator!=(const Numbers& a, const Numbers& b) {
 }
 
 Numbers parse_numbers(const char* given) {
-  gchar* text = g_strstrip(g_strdup(given ? given : ""));
+  g_autofree gchar* text = g_strstrip(g_strdup(given ? given : ""));
   const size_t size = strlen(text);
   const bool bracketed = size > 1 && text[0] == '<' && text[size - 1] == '>';
   if (bracketed) text[size - 1] = 0;
-  gchar** items = g_strsplit(text + bracketed, ",", -1);
-  g_free(text);
+  g_auto(GStrv) items = g_strsplit(text + bracketed, ",", -1);
   Numbers numbers;
   numbers.count = g_strv_length(items);
   for (guint i = 0; i < std::min(numbers.count, 3u); i++)
     numbers.value[i] = parse_number(g_strstrip(items[i]));
-  g_strfreev(items);
   return numbers;
 }
 

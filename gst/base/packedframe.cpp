@@ -22,16 +22,11 @@ bool is_packed(const Format& format, GstBuffer* buffer) {
 }  // namespace
 
 bool takes_any_layout(GstPad* srcpad) {
-  GstCaps* caps = gst_pad_get_current_caps(srcpad);
-  bool takes = !caps || caps_in_cuda(caps);
-  if (!takes) {
-    GstQuery* query = gst_query_new_allocation(caps, FALSE);
-    takes = gst_pad_peer_query(srcpad, query) &&
-            gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
-    gst_query_unref(query);
-  }
-  gst_clear_caps(&caps);
-  return takes;
+  g_autoptr(GstCaps) caps = gst_pad_get_current_caps(srcpad);
+  if (!caps || caps_in_cuda(caps)) return true;
+  g_autoptr(GstQuery) query = gst_query_new_allocation(caps, FALSE);
+  return gst_pad_peer_query(srcpad, query) &&
+         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
 }
 
 vf::Status pack_frame(const GstVideoInfo& info, GstBuffer* in, GstBuffer** out) {

@@ -157,7 +157,7 @@ static void gst_cuda_filters_pinned_allocator_init(GstCudaFiltersPinnedAllocator
   new (&self->free_list) gstvf::FreeList();
 }
 
-static void gst_cuda_filters_pinned_allocator_finalize(GObject* object) {
+static void finalize(GObject* object) {
   auto* self = reinterpret_cast<GstCudaFiltersPinnedAllocator*>(object);
   {
     gstvf::CurrentContext current(self->context);
@@ -170,7 +170,7 @@ static void gst_cuda_filters_pinned_allocator_finalize(GObject* object) {
 
 static void gst_cuda_filters_pinned_allocator_class_init(
     GstCudaFiltersPinnedAllocatorClass* klass) {
-  G_OBJECT_CLASS(klass)->finalize = gst_cuda_filters_pinned_allocator_finalize;
+  G_OBJECT_CLASS(klass)->finalize = finalize;
   klass->alloc = gstvf::alloc;
   klass->free = gstvf::free_memory;
 }

@@ -34,12 +34,11 @@ bool in_use(GObject* object) {
 // Warns that a value was refused. A pad's warning comes from its element.
 void tell_user(GObject* object, const GParamSpec* spec, const GValue* value, const GValue* former,
                const std::string& why) {
-  GstElement* element = GST_IS_PAD(object) ? gst_pad_get_parent_element(GST_PAD(object))
-                                           : GST_ELEMENT(gst_object_ref(object));
+  g_autoptr(GstElement) element = GST_IS_PAD(object) ? gst_pad_get_parent_element(GST_PAD(object))
+                                                     : GST_ELEMENT(gst_object_ref(object));
   if (!element) return g_warning("%s: %s", GST_OBJECT_NAME(object), why.c_str());
   post_setting_kept(element, spec, value, former, why,
                     GST_IS_PAD(object) ? GST_OBJECT_NAME(object) : nullptr);
-  gst_object_unref(element);
 }
 
 void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec) {
@@ -47,7 +46,7 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
   std::string why;
   if (property.check) why = property.check(value);
   if (why.empty() && property.options.refusal) why = property.options.refusal(object, value);
-  GValue former = G_VALUE_INIT;
+  g_auto(GValue) former = G_VALUE_INIT;
   g_value_init(&former, G_PARAM_SPEC_VALUE_TYPE(spec));
   GstCudaVideoFilterPrivate* const filter = filter_of(object);
   const bool is_live = filter && (spec->flags & GST_PARAM_MUTABLE_PLAYING);
@@ -56,7 +55,7 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
   {
     std::unique_lock<std::recursive_mutex> setting;
     if (filter) setting = std::unique_lock(filter->setting);
-    GST_OBJECT_LOCK(object);
+    const ObjectLock lock(object);
     property.get(object, &former);
     const bool starts = spec->flags & GST_PARAM_MUTABLE_READY;
     if (!why.empty()) {
@@ -68,18 +67,15 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
       if (changed && is_live && filter->running) filter->live.changed(spec, former, controlled);
     }
     says = !why.empty() && (!filter || filter->live.should_say(spec, controlled));
-    GST_OBJECT_UNLOCK(object);
   }
   if (says) tell_user(object, spec, value, &former, why);
-  g_value_unset(&former);
   if (changed && property.options.changed) property.options.changed(object);
   if (changed && is_live) filter->settings_changed = true;
 }
 
 void get_property(GObject* object, guint, GValue* value, GParamSpec* spec) {
-  GST_OBJECT_LOCK(object);
+  const ObjectLock lock(object);
   property_of(spec).get(object, value);
-  GST_OBJECT_UNLOCK(object);
 }
 
 // A preset leaves these out. They choose where an element runs and what its application gets, but
@@ -126,27 +122,26 @@ void install_property(GObjectClass* klass, GParamSpec* spec, Property* property)
   g_object_class_install_property(klass, ++id, spec);
 }
 
-GType enum_type(const char* name, const std::vector<EnumRow>& rows) {
+template <class Value>
+static GType type_of_rows(const char* name, const std::vector<EnumRow>& rows,
+                          GType (*make)(const gchar*, const Value*)) {
   if (const GType type = g_type_from_name(name)) return type;
   // The array ends with zeros. GType keeps it as long as the process runs.
-  GEnumValue* values = g_new0(GEnumValue, rows.size() + 1);
+  Value* values = g_new0(Value, rows.size() + 1);
   std::transform(rows.begin(), rows.end(), values, [](const EnumRow& r) {
-    return GEnumValue{r.value, r.description, r.nick};
+    return Value{decltype(Value::value)(r.value), r.description, r.nick};
   });
-  const GType type = g_enum_register_static(name, values);
+  const GType type = make(name, values);
   gst_type_mark_as_plugin_api(type, GstPluginAPIFlags(0));
   return type;
 }
 
+GType enum_type(const char* name, const std::vector<EnumRow>& rows) {
+  return type_of_rows<GEnumValue>(name, rows, g_enum_register_static);
+}
+
 GType flags_type(const char* name, const std::vector<EnumRow>& rows) {
-  if (const GType type = g_type_from_name(name)) return type;
-  GFlagsValue* values = g_new0(GFlagsValue, rows.size() + 1);
-  std::transform(rows.begin(), rows.end(), values, [](const EnumRow& r) {
-    return GFlagsValue{guint(r.value), r.description, r.nick};
-  });
-  const GType type = g_flags_register_static(name, values);
-  gst_type_mark_as_plugin_api(type, GstPluginAPIFlags(0));
-  return type;
+  return type_of_rows<GFlagsValue>(name, rows, g_flags_register_static);
 }
 
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,

@@ -34,13 +34,27 @@
 
 namespace gstvf {
 
+// Holds an object's lock for a scope.
+class ObjectLock : vf::NoCopy {
+ public:
+  explicit ObjectLock(gpointer object) : object_(object) { GST_OBJECT_LOCK(object_); }
+  ~ObjectLock() { GST_OBJECT_UNLOCK(object_); }
+
+ private:
+  const gpointer object_;
+};
+
+// Calls a function under an object's lock, and returns what it returns.
+template <class F>
+auto under_lock(gpointer object, const F& f) {
+  const ObjectLock lock(object);
+  return f();
+}
 // Copies a field that an object keeps under its lock.
 template <class T>
 T locked(gpointer object, const T& field) {
-  GST_OBJECT_LOCK(object);
-  T copy = field;
-  GST_OBJECT_UNLOCK(object);
-  return copy;
+  const ObjectLock lock(object);
+  return field;
 }
 
 // The property may change at any time, also by a controller.

@@ -87,9 +87,7 @@ void count_frame(GstCudaVideoFilter* self, bool passed) {
   const gint64 now = g_get_monotonic_time();
   if (now - s.posted < interval) return;
   s.posted = now;
-  GST_OBJECT_LOCK(self);
-  GstStructure* stats = make_stats(self);
-  GST_OBJECT_UNLOCK(self);
+  GstStructure* stats = under_lock(self, [&] { return make_stats(self); });
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), stats));
 }
 

@@ -18,7 +18,7 @@ static GType gst_cuda_tensor_pool_get_type(void);
 #define gst_cuda_tensor_pool_parent_class parent_class
 G_DEFINE_TYPE(GstCudaTensorPool, gst_cuda_tensor_pool, GST_TYPE_BUFFER_POOL)
 
-static gboolean gst_cuda_tensor_pool_set_config(GstBufferPool* pool, GstStructure* config) {
+static gboolean set_config(GstBufferPool* pool, GstStructure* config) {
   auto* self = GST_CUDA_TENSOR_POOL(pool);
   guint size;
   if (!gst_buffer_pool_config_get_params(config, nullptr, &size, nullptr, nullptr) || !size)
@@ -29,8 +29,8 @@ static gboolean gst_cuda_tensor_pool_set_config(GstBufferPool* pool, GstStructur
   return GST_BUFFER_POOL_CLASS(parent_class)->set_config(pool, config);
 }
 
-static GstFlowReturn gst_cuda_tensor_pool_alloc_buffer(GstBufferPool* pool, GstBuffer** buffer,
-                                                       GstBufferPoolAcquireParams*) {
+static GstFlowReturn alloc_buffer(GstBufferPool* pool, GstBuffer** buffer,
+                                  GstBufferPoolAcquireParams*) {
   auto* self = GST_CUDA_TENSOR_POOL(pool);
   GstMemory* memory = gstvf::frame_bytes_new(self->context, self->stream, self->size);
   if (!memory) return GST_FLOW_ERROR;
@@ -39,7 +39,7 @@ static GstFlowReturn gst_cuda_tensor_pool_alloc_buffer(GstBufferPool* pool, GstB
   return GST_FLOW_OK;
 }
 
-static void gst_cuda_tensor_pool_finalize(GObject* object) {
+static void finalize(GObject* object) {
   auto* self = GST_CUDA_TENSOR_POOL(object);
   gstvf::stream_clear(&self->stream);
   gst_object_unref(self->context);
@@ -50,9 +50,9 @@ static void gst_cuda_tensor_pool_init(GstCudaTensorPool*) {}
 
 static void gst_cuda_tensor_pool_class_init(GstCudaTensorPoolClass* klass) {
   auto* pool_class = GST_BUFFER_POOL_CLASS(klass);
-  pool_class->set_config = GST_DEBUG_FUNCPTR(gst_cuda_tensor_pool_set_config);
-  pool_class->alloc_buffer = GST_DEBUG_FUNCPTR(gst_cuda_tensor_pool_alloc_buffer);
-  G_OBJECT_CLASS(klass)->finalize = gst_cuda_tensor_pool_finalize;
+  pool_class->set_config = GST_DEBUG_FUNCPTR(set_config);
+  pool_class->alloc_buffer = GST_DEBUG_FUNCPTR(alloc_buffer);
+  G_OBJECT_CLASS(klass)->finalize = finalize;
 }
 
 namespace gstvf {

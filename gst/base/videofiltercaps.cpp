@@ -1,4 +1,6 @@
 // Implements negotiation of the base class.
+#include <utility>
+
 #include "gst/base/allocation.h"
 #include "gst/base/enabled.h"
 #include "gst/base/packedframe.h"
@@ -52,13 +54,11 @@ static size_t choose_depth(GstCudaVideoFilter* self, const Format& in, bool host
   const GstClockTime frame_time =
       fps_n > 0 && fps_d > 0 ? gst_util_uint64_scale_ceil(GST_SECOND, fps_d, fps_n) : 0;
   const GstClockTime waits = look_ahead_latency(self);
-  GST_OBJECT_LOCK(self);
-  bool changed = latency != priv->latency;
-  priv->latency = latency;
-  priv->frame_time = frame_time;
-  GST_OBJECT_UNLOCK(self);
-  changed |= waits != look_ahead_latency(self);
-  if (changed)
+  const GstClockTime before = under_lock(self, [&] {
+    priv->frame_time = frame_time;
+    return std::exchange(priv->latency, latency);
+  });
+  if (latency != before || waits != look_ahead_latency(self))
     gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
   return depth;
 }

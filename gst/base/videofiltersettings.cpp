@@ -70,10 +70,7 @@ void keep_modes(GstCudaVideoFilter* self) {
 // Plans of other settings
 
 static guint64 last_change(GstCudaVideoFilter* self) {
-  GST_OBJECT_LOCK(self);
-  const guint64 last = self->priv->live.last();
-  GST_OBJECT_UNLOCK(self);
-  return last;
+  return under_lock(self, [&] { return self->priv->live.last(); });
 }
 
 void renew_settings(GstCudaVideoFilter* self) {
@@ -94,9 +91,8 @@ void renew_settings(GstCudaVideoFilter* self) {
   }
   if (!identity) return;
   // No plan is made for frames that pass through, so the changes hold.
-  GST_OBJECT_LOCK(self);
+  const ObjectLock lock(self);
   priv->live.commit(seen);
-  GST_OBJECT_UNLOCK(self);
 }
 
 bool is_of_settings(GstCudaVideoFilter* self, const Status& status) {
@@ -151,9 +147,9 @@ void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) 
     if (std::find(said.begin(), said.end(), r.spec) == said.end()) {
       said.push_back(r.spec);
       g_object_notify_by_pspec(G_OBJECT(self), r.spec);
-      GST_OBJECT_LOCK(self);
-      const bool says = goes_on && self->priv->live.should_say(r.spec, r.controlled);
-      GST_OBJECT_UNLOCK(self);
+      const bool says = goes_on && under_lock(self, [&] {
+                          return self->priv->live.should_say(r.spec, r.controlled);
+                        });
       if (says) post_setting_kept(GST_ELEMENT(self), r.spec, &r.value, &r.former, r.why);
     }
     g_value_unset(&r.value);
@@ -180,11 +176,8 @@ Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) 
     const guint64 seen = last_change(self);
     status = priv->frames.make_plans(in, out);
     if (status.ok()) {
-      GST_OBJECT_LOCK(self);
       // If plans are older than the last change, a later frame decides.
-      const bool settled = !priv->renewed || priv->live.commit(seen);
-      GST_OBJECT_UNLOCK(self);
-      if (settled) break;
+      if (!priv->renewed || under_lock(self, [&] { return priv->live.commit(seen); })) break;
       priv->frames.renew_plans();
     } else if (!priv->proven || !is_of_settings(self, status) ||
                !put_one_back(self, seen, status, &refused)) {

@@ -13,13 +13,11 @@ namespace gstvf {
 
 // Belongs to the streaming thread, or to start and stop. Derived classes close() in their
 // destructors.
-class Work {
+class Work : vf::NoCopy {
  public:
   // The holder must outlive it.
   explicit Work(CudaContextHolder& cuda) : cuda_(cuda) {}
   virtual ~Work() = default;
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
 
   // Closes, and chooses the backend: cpu or cuda.
   void use(vf::Backend backend);

@@ -17,20 +17,17 @@ using vf::Code;
 using vf::Status;
 
 // Lists the sink pads and keeps them for its lifetime.
-class Batcher::PadList {
+class Batcher::PadList : vf::NoCopy {
  public:
   explicit PadList(GstAggregator* element) : element_(GST_ELEMENT(element)) {
-    GST_OBJECT_LOCK(element);
+    const ObjectLock lock(element);
     cookie_ = element_->pads_cookie;
     for (GList* l = element_->sinkpads; l; l = l->next)
       pads_.push_back(GST_CUDA_LETTERBOX_BATCH_PAD(gst_object_ref(l->data)));
-    GST_OBJECT_UNLOCK(element);
   }
   ~PadList() {
     for (auto* pad : pads_) gst_object_unref(pad);
   }
-  PadList(const PadList&) = delete;
-  PadList& operator=(const PadList&) = delete;
   const Pads& list() const { return pads_; }
   // Tells whether a pad has come or gone since.
   bool is_old() const { return locked(element_, element_->pads_cookie) != cookie_; }
@@ -151,16 +148,14 @@ bool Batcher::set_caps(GstCaps* caps) {
 
 // GstAggregator posts no error, and would try again at once when a batch is due.
 void Batcher::not_negotiated() {
-  GstCaps* allowed = gst_pad_get_allowed_caps(element_->srcpad);
-  if (!refused_ && allowed && gst_caps_is_empty(allowed)) {
-    refused_ = true;
-    GST_ELEMENT_ERROR_WITH_DETAILS(
-        element_, STREAM, FORMAT,
-        ("The elements behind take no batch of tensors. They must take other/tensors "
-         "with num_tensors=1 and types float32, float16 or uint8."),
-        (nullptr), ("reason", G_TYPE_STRING, "caps", nullptr));
-  }
-  gst_clear_caps(&allowed);
+  g_autoptr(GstCaps) allowed = gst_pad_get_allowed_caps(element_->srcpad);
+  if (refused_ || !allowed || !gst_caps_is_empty(allowed)) return;
+  refused_ = true;
+  GST_ELEMENT_ERROR_WITH_DETAILS(
+      element_, STREAM, FORMAT,
+      ("The elements behind take no batch of tensors. They must take other/tensors "
+       "with num_tensors=1 and types float32, float16 or uint8."),
+      (nullptr), ("reason", G_TYPE_STRING, "caps", nullptr));
 }
 
 bool Batcher::decide_allocation(GstQuery* query) {
@@ -178,10 +173,9 @@ bool Batcher::propose_allocation(GstQuery* query) {
 
 // Asks whether frames come at their times.
 static bool is_live(GstPad* pad) {
-  GstQuery* query = gst_query_new_latency();
+  g_autoptr(GstQuery) query = gst_query_new_latency();
   gboolean live = FALSE;
   if (gst_pad_peer_query(pad, query)) gst_query_parse_latency(query, &live, nullptr, nullptr);
-  gst_query_unref(query);
   return live;
 }
 
@@ -357,12 +351,11 @@ void Batcher::send_events(const Pads& pads) {
 
 BatchMoment Batcher::moment(GstClockTime latency) {
   BatchMoment m = {g_get_monotonic_time(), GST_CLOCK_TIME_NONE, latency};
-  GST_OBJECT_LOCK(element_);
+  const ObjectLock lock(element_);
   if (GstClock* clock = GST_ELEMENT_CLOCK(element_)) {
     const GstClockTime now = gst_clock_get_time(clock), base = GST_ELEMENT(element_)->base_time;
     m.running = now > base ? now - base : 0;
   }
-  GST_OBJECT_UNLOCK(element_);
   return m;
 }
 
@@ -414,10 +407,8 @@ GstFlowReturn Batcher::aggregate_now() {
   if (pads.is_old()) return aggregate_now();
   // With a new context, negotiation comes first, and the next call makes the batch.
   for (auto* pad : pads.list()) {
-    GstBuffer* oldest = pad->state->oldest();
-    const bool changed = oldest && adopt_context(oldest);
-    gst_clear_buffer(&oldest);
-    if (changed) return GST_AGGREGATOR_FLOW_NEED_DATA;
+    g_autoptr(GstBuffer) oldest = pad->state->oldest();
+    if (oldest && adopt_context(oldest)) return GST_AGGREGATOR_FLOW_NEED_DATA;
   }
   send_events(pads.list());
   bool waiting = false, all_ended = !pads.list().empty();
@@ -486,20 +477,18 @@ bool Batcher::check(Chosen& c) {
 }
 
 GstFlowReturn Batcher::acquire(GstBuffer** out) {
-  GstBufferPool* pool = gst_aggregator_get_buffer_pool(element_);
+  g_autoptr(GstBufferPool) pool = gst_aggregator_get_buffer_pool(element_);
   GstFlowReturn flow = GST_FLOW_OK;
   if (pool) {
     gst_buffer_pool_set_active(pool, TRUE);
     flow = gst_buffer_pool_acquire_buffer(pool, out, nullptr);
-    gst_object_unref(pool);
   } else {
-    GstAllocator* allocator = nullptr;
+    g_autoptr(GstAllocator) allocator = nullptr;
     GstAllocationParams params;
     gst_aggregator_get_allocator(element_, &allocator, &params);
     const BatchShape& shape = work_.shape();
     *out = gst_buffer_new_allocate(allocator, shape.row.size * gsize(shape.rows), &params);
     if (!*out) flow = GST_FLOW_ERROR;
-    if (allocator) gst_object_unref(allocator);
   }
   if (flow == GST_FLOW_ERROR)
     fail(Status::error(Code::out_of_memory, "there is no buffer for a batch"));
@@ -589,9 +578,7 @@ GstFlowReturn Batcher::push(std::vector<Chosen>& chosen, GstBuffer* out) {
   add_batch_meta(out, rows, guint(work_.shape().rows));
   describe_tensor(out, work_.shape().row, gsize(work_.shape().rows));
   for (Chosen& c : chosen) c.frame.release();
-  GST_OBJECT_LOCK(element_);
-  GST_AGGREGATOR_PAD(element_->srcpad)->segment.position = last_pts_;
-  GST_OBJECT_UNLOCK(element_);
+  under_lock(element_, [&] { GST_AGGREGATOR_PAD(element_->srcpad)->segment.position = last_pts_; });
   return gst_aggregator_finish_buffer(element_, out);
 }
 

@@ -105,9 +105,9 @@ static thread_local bool following = false;
 void gst_cuda_letterbox_batch_pad_follow(GstCudaLetterboxBatchPad* pad, GParamSpec* spec,
                                          const GValue* value) {
   const auto& own = pad->state->own;
-  GST_OBJECT_LOCK(pad);
-  const bool follows = std::find(own.begin(), own.end(), g_intern_string(spec->name)) == own.end();
-  GST_OBJECT_UNLOCK(pad);
+  const bool follows = gstvf::under_lock(pad, [&] {
+    return std::find(own.begin(), own.end(), g_intern_string(spec->name)) == own.end();
+  });
   if (!follows) return;
   following = true;
   g_object_set_property(G_OBJECT(pad), spec->name, value);
@@ -126,20 +126,16 @@ bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const 
   BatchPad& s = *pad->state;
   if (!s.accepted || s.accepted == s.current) return false;
   GParamSpec* spec = gstvf::property_named_by(pad, why);
-  GValue value = G_VALUE_INIT, former = G_VALUE_INIT;
-  const auto get = [&](GValue* to) {
-    if (spec) g_object_get_property(G_OBJECT(pad), spec->name, to);
-  };
-  if (spec) g_value_init(&value, G_PARAM_SPEC_VALUE_TYPE(spec));
-  if (spec) g_value_init(&former, G_PARAM_SPEC_VALUE_TYPE(spec));
-  get(&value);
-  GST_OBJECT_LOCK(pad);
-  // A value that was set since will be tried with the next frame.
-  if (!s.settings_changed) s.settings = *s.accepted;
-  GST_OBJECT_UNLOCK(pad);
+  g_auto(GValue) value = G_VALUE_INIT;
+  g_auto(GValue) former = G_VALUE_INIT;
+  if (spec) g_object_get_property(G_OBJECT(pad), spec->name, &value);
+  gstvf::under_lock(pad, [&] {
+    // A value that was set since will be tried with the next frame.
+    if (!s.settings_changed) s.settings = *s.accepted;
+  });
   s.current = s.accepted;
-  get(&former);
-  GstElement* element = gst_pad_get_parent_element(GST_PAD(pad));
+  if (spec) g_object_get_property(G_OBJECT(pad), spec->name, &former);
+  g_autoptr(GstElement) element = gst_pad_get_parent_element(GST_PAD(pad));
   if (element && spec)
     gstvf::post_setting_kept(element, spec, &value, &former, why, GST_PAD_NAME(pad));
   else if (element)
@@ -147,25 +143,22 @@ bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const 
         element, LIBRARY, SETTINGS, ("%s keeps its former settings: %s.", GST_PAD_NAME(pad), why),
         (nullptr),
         ("reason", G_TYPE_STRING, "setting", "pad", G_TYPE_STRING, GST_PAD_NAME(pad), nullptr));
-  if (element) gst_object_unref(element);
-  if (spec) g_value_unset(&value);
-  if (spec) g_value_unset(&former);
   return true;
 }
 
-static void gst_cuda_letterbox_batch_pad_notify(GObject* object, GParamSpec* spec) {
+static void notify(GObject* object, GParamSpec* spec) {
   BatchPad& s = state_of(object);
   // Names of properties of one class are interned, and those of the element have equal text.
   const gchar* name = g_intern_string(spec->name);
-  GST_OBJECT_LOCK(object);
-  if (!following && std::find(s.own.begin(), s.own.end(), name) == s.own.end())
-    s.own.push_back(name);
-  GST_OBJECT_UNLOCK(object);
+  gstvf::under_lock(object, [&] {
+    if (!following && std::find(s.own.begin(), s.own.end(), name) == s.own.end())
+      s.own.push_back(name);
+  });
   s.settings_changed = true;
   if (G_OBJECT_CLASS(parent_class)->notify) G_OBJECT_CLASS(parent_class)->notify(object, spec);
 }
 
-static GstFlowReturn gst_cuda_letterbox_batch_pad_flush(GstAggregatorPad* pad, GstAggregator*) {
+static GstFlowReturn flush(GstAggregatorPad* pad, GstAggregator*) {
   BatchPad& s = state_of(pad);
   const std::lock_guard<std::mutex> lock(s.taking);
   s.flush_arrivals();
@@ -173,7 +166,7 @@ static GstFlowReturn gst_cuda_letterbox_batch_pad_flush(GstAggregatorPad* pad, G
   return GST_FLOW_OK;
 }
 
-static void gst_cuda_letterbox_batch_pad_finalize(GObject* object) {
+static void finalize(GObject* object) {
   auto* self = GST_CUDA_LETTERBOX_BATCH_PAD(object);
   gst_clear_caps(&self->state->caps);
   delete self->state;
@@ -186,9 +179,9 @@ static void gst_cuda_letterbox_batch_pad_init(GstCudaLetterboxBatchPad* self) {
 
 static void gst_cuda_letterbox_batch_pad_class_init(GstCudaLetterboxBatchPadClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
-  object_class->finalize = gst_cuda_letterbox_batch_pad_finalize;
-  object_class->notify = gst_cuda_letterbox_batch_pad_notify;
-  GST_AGGREGATOR_PAD_CLASS(klass)->flush = gst_cuda_letterbox_batch_pad_flush;
+  object_class->finalize = finalize;
+  object_class->notify = notify;
+  GST_AGGREGATOR_PAD_CLASS(klass)->flush = flush;
   LetterboxSettings::install(
       object_class, [](GObject* object) { return &state_of(object).settings; }, nullptr, nullptr);
   gstvf::install_property(

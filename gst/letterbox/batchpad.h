@@ -36,12 +36,9 @@ struct HeldFrame : HeldTimes {
 
 // Holds the state of a pad. It belongs to the element's streaming thread, except the waiting
 // frames, the counters and the settings.
-class BatchPad {
+class BatchPad : vf::NoCopy {
  public:
-  BatchPad() = default;
   ~BatchPad() { clear(); }
-  BatchPad(const BatchPad&) = delete;
-  BatchPad& operator=(const BatchPad&) = delete;
 
   // The format of the frames that come, null while it is unknown or refused.
   std::shared_ptr<const Format> format;

@@ -22,7 +22,7 @@ struct Dimensions {
 
 // Reads W:H:3:N or 3:W:H:N. Further dimensions must be 1. 3:H:3:N counts as planar.
 bool parse_dimensions(const char* text, Dimensions* out) {
-  gchar** parts = g_strsplit(text, ":", -1);
+  g_auto(GStrv) parts = g_strsplit(text, ":", -1);
   gint64 size[4] = {1, 1, 1, 1};
   bool ok = true;
   int n = 0;
@@ -35,7 +35,6 @@ bool parse_dimensions(const char* text, Dimensions* out) {
     else
       ok = ok && value == 1;
   }
-  g_strfreev(parts);
   if (!ok || n < 3) return false;
   out->rows = int(size[3]);
   out->planar = size[2] == 3;
@@ -109,9 +108,8 @@ void fixate_tensors(GstStructure* s, int width, int height, int rows) {
   else
     gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
   if (gst_structure_has_field(s, "dimensions")) return;
-  gchar* dimensions = g_strdup_printf("%d:%d:3:%d", width, height, rows);
-  gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
-  g_free(dimensions);
+  gst_structure_set(s, "dimensions", G_TYPE_STRING,
+                    printed("%d:%d:3:%d", width, height, rows).c_str(), nullptr);
 }
 
 int round_up(double size, int multiple) {
@@ -211,9 +209,8 @@ void complete_video(const GstVideoInfo& in, const GstStructure* given, GstCaps* 
   const bool both_yuv = GST_VIDEO_INFO_IS_YUV(&in) && GST_VIDEO_INFO_IS_YUV(&out);
   const bool both_rgb = GST_VIDEO_INFO_IS_RGB(&in) && GST_VIDEO_INFO_IS_RGB(&out);
   if ((both_yuv || both_rgb) && !gst_structure_has_field(s, "colorimetry")) {
-    gchar* colorimetry = gst_video_colorimetry_to_string(&in.colorimetry);
+    g_autofree gchar* colorimetry = gst_video_colorimetry_to_string(&in.colorimetry);
     if (colorimetry) gst_structure_set(s, "colorimetry", G_TYPE_STRING, colorimetry, nullptr);
-    g_free(colorimetry);
   }
   const bool same_chroma = both_yuv && in.finfo->w_sub[1] == out.finfo->w_sub[1] &&
                            in.finfo->h_sub[1] == out.finfo->h_sub[1];

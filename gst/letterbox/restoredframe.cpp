@@ -223,6 +223,16 @@ GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::Letterb
   return original;
 }
 
+GstPad* add_pad(GstElement* element, const char* name, GstPadEventFunction event,
+                GstPadChainFunction chain) {
+  GstPad* pad = gst_pad_new_from_template(
+      gst_element_class_get_pad_template(GST_ELEMENT_GET_CLASS(element), name), name);
+  gst_pad_set_event_function(pad, event);
+  if (chain) gst_pad_set_chain_function(pad, chain);
+  gst_element_add_pad(element, pad);
+  return pad;
+}
+
 GstFlowReturn push_original(GstPad* srcpad, const GstVideoInfo& info, bool any_layout,
                             GstBuffer* buffer) {
   GstBuffer* out = buffer;

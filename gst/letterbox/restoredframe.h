@@ -24,6 +24,11 @@ bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,
 GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
                          bool is_video);
 
+// Adds an always pad to an element, with the function for its events and, for a sink pad, the one
+// for its buffers.
+GstPad* add_pad(GstElement* element, const char* name, GstPadEventFunction event,
+                GstPadChainFunction chain = nullptr);
+
 // Pushes an original (taken) of `info`. Copies it if its rows do not lie as caps of system memory
 // say and downstream does not take `any_layout`. Posts an error if it cannot be copied.
 GstFlowReturn push_original(GstPad* srcpad, const GstVideoInfo& info, bool any_layout,

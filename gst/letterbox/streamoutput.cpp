@@ -7,8 +7,7 @@
 namespace gstvf {
 
 static bool has_sticky(GstPad* pad, GstEventType type) {
-  GstEvent* event = gst_pad_get_sticky_event(pad, type, 0);
-  if (event) gst_event_unref(event);
+  g_autoptr(GstEvent) event = gst_pad_get_sticky_event(pad, type, 0);
   return event;
 }
 
@@ -29,9 +28,8 @@ void StreamOutput::send_events(const StreamEvents& next, GstCaps* next_caps) {
   // A muxer may leave out how a stream begins.
   const bool has_start = !list.empty() && GST_EVENT_TYPE(list[0].get()) == GST_EVENT_STREAM_START;
   if (!has_start && !has_sticky(pad, GST_EVENT_STREAM_START)) {
-    gchar* id = gst_pad_create_stream_id(pad, GST_PAD_PARENT(pad), GST_PAD_NAME(pad));
+    g_autofree gchar* id = gst_pad_create_stream_id(pad, GST_PAD_PARENT(pad), GST_PAD_NAME(pad));
     gst_pad_push_event(pad, gst_event_new_stream_start(id));
-    g_free(id);
   }
   bool restarts = false;
   for (const EventRef& event : list) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "filters/no_copy.h"
 #include "gst/base/format.h"
 
 namespace gstvf {
@@ -55,12 +56,10 @@ bool composes_to(const GstVideoFormatInfo* f, const GstVideoFormatInfo* g) {
 
 // Collects formats of the other pad, each once. With `converts` it takes only formats that change
 // between YUV and RGB, else only those that do not.
-class Formats {
+class Formats : vf::NoCopy {
  public:
   explicit Formats(bool converts) : converts_(converts) { g_value_init(&list_, GST_TYPE_LIST); }
   ~Formats() { g_value_unset(&list_); }
-  Formats(const Formats&) = delete;
-  Formats& operator=(const Formats&) = delete;
   const GValue* list() const { return &list_; }
   bool empty() const { return gst_value_list_get_size(&list_) == 0; }
 
@@ -117,7 +116,7 @@ gboolean guided_matte_formats(const GstVideoFormatInfo* f) {
 
 GstCaps* guided_matte_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
                            const MatteCaps& wanted) {
-  GstCaps* out = gst_caps_new_empty();
+  g_autoptr(GstCaps) out = gst_caps_new_empty();
   for (guint i = 0; i < gst_caps_get_size(caps); i++) {
     const GstStructure* structure = gst_caps_get_structure(caps, i);
     const GValue* formats = gst_structure_get_value(structure, "format");
@@ -153,12 +152,9 @@ GstCaps* guided_matte_caps(GstBaseTransform* trans, GstPadDirection direction, G
     }
   }
   // Not every memory supports every format.
-  GstCaps* known =
+  g_autoptr(GstCaps) known =
       gst_pad_get_pad_template_caps(direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad);
-  GstCaps* result = gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
-  gst_caps_unref(known);
-  gst_caps_unref(out);
-  return result;
+  return gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
 }
 
 const char* format_without_alpha(GstCaps* caps) {
@@ -168,30 +164,22 @@ const char* format_without_alpha(GstCaps* caps) {
 }
 
 const char* format_without_alpha(GstPad* pad) {
-  GstCaps* caps = gst_pad_get_current_caps(pad);
-  const char* format = format_without_alpha(caps);
-  gst_clear_caps(&caps);
-  return format;
+  g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
+  return format_without_alpha(caps);
 }
 
 std::string why_no_caps(GstBaseTransform* trans, const MatteCaps& wanted) {
-  GstCaps* in = gst_pad_get_current_caps(trans->sinkpad);
+  g_autoptr(GstCaps) in = gst_pad_get_current_caps(trans->sinkpad);
   if (!in) return {};
-  GstCaps* out = guided_matte_caps(trans, GST_PAD_SINK, in, wanted);
-  GstCaps* taken = gst_pad_peer_query_caps(trans->srcpad, out);
-  std::string why;
-  if (gst_caps_is_empty(taken)) {
-    GstVideoInfo info;
-    const char* const name = gst_video_info_from_caps(&info, in) ? info.finfo->name : "these";
-    why = std::string("is not possible while ") + name + " frames come in, because " +
-          (gst_caps_is_empty(out) ? "there is no format with alpha for them"
-                                  : "the next element takes no format with alpha for them") +
-          ": it must be composite";
-  }
-  gst_caps_unref(taken);
-  gst_caps_unref(out);
-  gst_caps_unref(in);
-  return why;
+  g_autoptr(GstCaps) out = guided_matte_caps(trans, GST_PAD_SINK, in, wanted);
+  g_autoptr(GstCaps) taken = gst_pad_peer_query_caps(trans->srcpad, out);
+  if (!gst_caps_is_empty(taken)) return {};
+  GstVideoInfo info;
+  const char* const name = gst_video_info_from_caps(&info, in) ? info.finfo->name : "these";
+  return std::string("is not possible while ") + name + " frames come in, because " +
+         (gst_caps_is_empty(out) ? "there is no format with alpha for them"
+                                 : "the next element takes no format with alpha for them") +
+         ": it must be composite";
 }
 
 }  // namespace gstvf

@@ -50,11 +50,7 @@ class RegionElement {
     klass->changes_part = changes_part;
     klass->forget = [](GstCudaVideoFilter* filter) { state(filter).regions.reset(); };
     klass->look_ahead = [](GstCudaVideoFilter* filter) {
-      const Settings& s = state(filter).settings;
-      GST_OBJECT_LOCK(filter);
-      const GstClockTime wait = look_ahead_of(s);
-      GST_OBJECT_UNLOCK(filter);
-      return wait;
+      return under_lock(filter, [&] { return look_ahead_of(state(filter).settings); });
     };
     klass->arrive = arrive;
     klass->leave = [](GstCudaVideoFilter* filter) {

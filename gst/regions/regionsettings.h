@@ -59,20 +59,15 @@ struct RegionSettings : vf::RegionParams {
     install_properties<S>(
         klass, settings_of,
         {
-            {"regions",
-             "Regions",
-             &S::regions,
-             regions_type(),
+            {"regions", "Regions", &S::regions, regions_type(),
              "Filter all of a frame, or the objects that a detector found in it",
-             {kControllable, refuse_regions, latency_changed}},
-            {"areas",
-             "Areas",
-             &S::areas,
+             RowOptions(kControllable, refuse_regions, latency_changed)},
+            {"areas", "Areas", &S::areas,
              "Areas to filter in every frame, separated by semicolons: boxes x,y,width,height and "
              "polygons x,y x,y x,y (3 to 64 corners). Numbers are pixels, or percentages of the "
              "frame if all numbers of an area have a %. region-expand and region-shape do not "
              "change areas",
-             {kControllable, refuse_areas}},
+             RowOptions(kControllable, refuse_areas)},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
              "makes it part of a label. Empty = all"},
@@ -86,13 +81,10 @@ struct RegionSettings : vf::RegionParams {
             {"hold-ms", "Hold", &S::hold_ms, S::kHold,
              "Time in milliseconds for which an object stays filtered after it was last found. "
              "hold-follow says where"},
-            {"look-ahead-ms",
-             "Look-ahead",
-             &S::look_ahead_ms,
-             S::kLookAhead,
+            {"look-ahead-ms", "Look-ahead", &S::look_ahead_ms, S::kLookAhead,
              "Delay of each frame in milliseconds. An object is then also filtered for this time "
              "before it was first found, where it probably was. Waiting frames take memory",
-             {kControllable, nullptr, latency_changed}},
+             RowOptions(kControllable, nullptr, latency_changed)},
             {"interpolate", "Interpolate", &S::interpolate,
              "If an object is missed for at most the sum of hold-ms and look-ahead-ms, filter "
              "it on the straight line between the places where it was found before and after. "

@@ -124,9 +124,7 @@ static void teller_class_init(TellerClass* klass) {
   gstvf::install_properties<TellerSettings>(
       G_OBJECT_CLASS(klass), [](GObject* object) { return &teller(object)->settings; },
       {{"value", "Value", &TellerSettings::value, vf::Limits<int>{0, 99}, "A number"}});
-  gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), "Teller", "Filter/Video",
-                                        "Tells what it is asked for", "none");
-  gstvf::add_templates(GST_ELEMENT_CLASS(filter_class));
+  gstvf::describe_filter(GST_ELEMENT_CLASS(klass), "Teller", "Tells what it is asked for");
   filter_class->stateful = TRUE;
   filter_class->forgets_at_discont = [](GstCudaVideoFilter* filter) {
     return teller(filter)->forgets;

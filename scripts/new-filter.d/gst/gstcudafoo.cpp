@@ -32,23 +32,23 @@ using GstCudaFooClass = GstCudaVideoFilterClass;
 G_DEFINE_TYPE(GstCudaFoo, gst_cuda_foo, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudafoo, "cudafoo", GST_RANK_NONE, gst_cuda_foo_get_type())
 
-static Settings* gst_cuda_foo_settings(GObject* object) {
+static Settings* settings(GObject* object) {
   return &GST_CUDA_FOO(object)->settings;
 }
 
-static vf::FooParams gst_cuda_foo_params(GstCudaVideoFilter* filter, const gstvf::Format& format) {
+static vf::FooParams params(GstCudaVideoFilter* filter, const gstvf::Format& format) {
   return gstvf::locked(filter, GST_CUDA_FOO(filter)->settings).params_for(format);
 }
 
-static gboolean gst_cuda_foo_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
-                                         const gstvf::Format&) {
-  return vf::is_identity(gst_cuda_foo_params(filter, in));
+static gboolean is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
+                            const gstvf::Format&) {
+  return vf::is_identity(params(filter, in));
 }
 
-static vf::Status gst_cuda_foo_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
-                                         const gstvf::Format& in, const gstvf::Format&,
-                                         vf::Placement placement, std::unique_ptr<vf::Plan>* plan) {
-  return vf::make_foo(queue, in.layout, gst_cuda_foo_params(filter, in), placement, plan);
+static vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const gstvf::Format& in,
+                            const gstvf::Format&, vf::Placement placement,
+                            std::unique_ptr<vf::Plan>* plan) {
+  return vf::make_foo(queue, in.layout, params(filter, in), placement, plan);
 }
 
 static void gst_cuda_foo_init(GstCudaFoo* self) {
@@ -57,19 +57,17 @@ static void gst_cuda_foo_init(GstCudaFoo* self) {
 
 static void gst_cuda_foo_class_init(GstCudaFooClass* klass) {
   gstvf::install_properties<Settings>(
-      G_OBJECT_CLASS(klass), gst_cuda_foo_settings,
+      G_OBJECT_CLASS(klass), settings,
       {
           {"strength", "Strength", &Settings::strength, Settings::kStrength,
            "Factor on the difference between a sample and the mean of the 3 x 3 samples around it. "
            "0 passes frames through"},
       });
-  Settings::install_planes(G_OBJECT_CLASS(klass), gst_cuda_foo_settings);
+  Settings::install_planes(G_OBJECT_CLASS(klass), settings);
   gstvf::install_enabled(G_OBJECT_CLASS(klass));
 
-  gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA foo", "Filter/Effect/Video/Hardware",
-      "Sharpens video on an NVIDIA GPU or on the CPU", "gst-cuda-filters contributors");
-  gstvf::add_templates(GST_ELEMENT_CLASS(klass));
-  klass->is_identity = gst_cuda_foo_is_identity;
-  klass->make_plan = gst_cuda_foo_make_plan;
+  gstvf::describe_filter(GST_ELEMENT_CLASS(klass), "CUDA foo",
+                         "Sharpens video on an NVIDIA GPU or on the CPU");
+  klass->is_identity = is_identity;
+  klass->make_plan = make_plan;
 }

@@ -646,14 +646,18 @@ size_t sure(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const int n = v.task.colors.width, height = v.task.colors.height;
   Arena arena(memory);
   // These hold the extremes of three votes in a column: a sample's and those above and below it.
+  // There are no votes outside of the frame.
   float* const least = arena.take<float>(n);
   float* const most = arena.take<float>(n);
+  float* const none = arena.take<float>(n);
   if (y0 >= y1) return arena.used();
+  std::fill_n(none, n, 0.0f);
   for (int y = y0; y < y1; y++) {
-    const size_t row = size_t(y) * n, above = y ? n : 0, below = y + 1 < height ? n : 0;
+    const size_t row = size_t(y) * n;
     const uint8_t* VF_RESTRICT p = v.matte + row;
     const float* VF_RESTRICT l = v.ratio + row;
-    const float *VF_RESTRICT l_up = l - above, *VF_RESTRICT l_down = l + below;
+    const float *VF_RESTRICT l_up = y ? l - n : none,
+                             *VF_RESTRICT l_down = y + 1 < height ? l + n : none;
     for (int x = 0; x < n; x++) {
       least[x] = std::min(std::min(l[x], l_up[x]), l_down[x]);
       most[x] = std::max(std::max(l[x], l_up[x]), l_down[x]);
@@ -664,10 +668,12 @@ size_t sure(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
       return uint8_t(v.error.busy * std::max(G::kSure - off, 0) *
                      int(std::min(std::max(share, 0.0f), float(full))) / (full * G::kSure));
     };
+    const auto at = [&](int x) { return x >= 0 && x < n ? l[x] : 0.0f; };
     for (int x = 0; x < n; x++) {
-      const int left = std::max(x - 1, 0), right = std::min(x + 1, n - 1);
-      v.sure[0][row + x] = sure_of(p[x], -std::max({most[x], l[left], l[right]}));
-      v.sure[1][row + x] = sure_of(255 - p[x], std::min({least[x], l[left], l[right]}));
+      const float low = std::min({least[x], at(x - 1), at(x + 1)});
+      const float high = std::max({most[x], at(x - 1), at(x + 1)});
+      v.sure[0][row + x] = sure_of(p[x], float(G::kSteady) - (high - low));
+      v.sure[1][row + x] = sure_of(255 - p[x], low);
     }
   }
   return arena.used();

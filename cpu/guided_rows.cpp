@@ -511,12 +511,14 @@ void sides_row(const GuidedFrame& f, int y, float* const VF_RESTRICT mean[4],
   }
   const uint8_t *VF_RESTRICT outside = f.outside + at, *VF_RESTRICT side = f.side + at;
   const uint8_t *VF_RESTRICT behind = f.sure[0] + at, *VF_RESTRICT subject = f.sure[1] + at;
-  constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.0f / GuidedColors::kFully;
+  constexpr float slope[2] = {float(1 / GuidedColors::kCertain[0]),
+                              float(1 / GuidedColors::kCertain[1])};
+  constexpr float unit = 1.0f / GuidedColors::kFully;
   float *VF_RESTRICT a0 = mean[0], *VF_RESTRICT a1 = mean[1], *VF_RESTRICT a2 = mean[2],
                      *VF_RESTRICT b = mean[3];
   for (int x = 0; x < n; x++) {
-    const float taken[2] = {unit * float(behind[x]) * clamp01(2 - slope * q[x]),
-                            unit * float(subject[x]) * clamp01(2 - slope * (1 - q[x]))};
+    const float taken[2] = {unit * float(behind[x]) * clamp01(2 - slope[0] * q[x]),
+                            unit * float(subject[x]) * clamp01(2 - slope[1] * (1 - q[x]))};
     const float out = unit * float(outside[x]), in = 1 - out;
     const float kept = in * (1 - taken[0] - taken[1]);
     a0[x] *= kept;

@@ -37,11 +37,13 @@ struct GuidedColors {
   static constexpr double kShift = 1.3;
   // These act against specks. How much the background's luma changes from a sample to the next
   // tells how busy it is, in 1/16 code values: a step counts up to kBusyStep, and means run from
-  // kCalm to kBusy. A sample is sure of its side if P is within kSure code values of it, and if the
-  // votes near it do not contradict. It then takes its side where the matte round it is off by less
-  // than kCertain, and not at all from 2 kCertain on. Shares are of kFully.
-  static constexpr int kBusyStep = 8 * 16, kCalm = 3 * 16, kBusy = 4 * 16, kFully = 64, kSure = 48;
-  static constexpr double kCertain = 3.0 / 32;
+  // kCalm to kBusy. A sample is sure of its side if P is within kSure code values of it. On the
+  // background's side the votes near it must not differ by more than kSteady, because those beside
+  // a part of the subject that the mask misses do. On the subject's side none may contradict. It
+  // then takes its side where the matte round it is off by less than the side's kCertain, and not at
+  // all from twice that on. Shares are of kFully.
+  static constexpr int kBusyStep = 8 * 16, kCalm = 24, kBusy = 40, kFully = 64, kSure = 48;
+  static constexpr double kSteady = 2.5, kCertain[2] = {3.0 / 32, 1.0 / 8};
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells

@@ -190,13 +190,14 @@ struct Settling {
   // ab is times inv_scale, for codes less 128. The sample takes the side that it is sure of as far
   // as the matte round it agrees, and the mask's side far from the band.
   __device__ __forceinline__ float4 of(float4 ab) const {
-    constexpr float slope = float(1 / GuidedColors::kCertain), unit = 1.f / GuidedColors::kFully;
+    constexpr float unit = 1.f / GuidedColors::kFully,
+                    behind = float(1 / GuidedColors::kCertain[0]),
+                    subject = float(1 / GuidedColors::kCertain[1]);
     const auto mean = [](uint32_t sum) { return fmaf(float(sum), .2f, -128.f); };
     const float q = fmaf(ab.x, mean(red_blue & 0xffff),
                          fmaf(ab.y, mean(green), fmaf(ab.z, mean(red_blue >> 16), ab.w)));
-    const float off = q > .5f ? 1 - q : q;
-    const float sure =
-        __saturatef(fmaf(-slope, off, 2.f)) * (unit * float(q > .5f ? side.sure[1] : side.sure[0]));
+    const float agrees = q > .5f ? fmaf(subject, q, 2 - subject) : fmaf(-behind, q, 2.f);
+    const float sure = __saturatef(agrees) * (unit * float(q > .5f ? side.sure[1] : side.sure[0]));
     const float outside = unit * float(side.outside), inside = 1 - outside;
     const float4 kept = ab * (inside - inside * sure);
     return make_float4(

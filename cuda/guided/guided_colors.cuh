@@ -149,28 +149,29 @@ __device__ __forceinline__ void find_error(const ColorVotes& v, const ErrorSums&
 // and its neighbours. It cannot be sure of the other side. The sample is at (x, y) of a tile, where
 // samples outside of the frame have no vote.
 struct Sureness {
-  uint32_t flip;     // makes P the distance from the side
-  uint32_t off;      // this distance
-  float agrees = 0;  // the vote that is most against the side
+  uint32_t flip;      // makes P the distance from the side
+  uint32_t off;       // this distance
+  float least, most;  // of the votes
 
   template <int rows, int columns>
   __device__ __forceinline__ Sureness(uint32_t p, const Compared (&tile)[rows][columns], int x,
                                       int y)
-      : flip(p < 128 ? 0 : 255), off(p ^ flip) {
+      : flip(p < 128 ? 0 : 255), off(p ^ flip), least(tile[y][x].ratio), most(least) {
     static_assert(GuidedColors::kSure < 128, "of one side");
-    add(tile[y][x]);
     add(tile[y - 1][x]);
     add(tile[y + 1][x]);
     add(tile[y][x - 1]);
     add(tile[y][x + 1]);
   }
   __device__ __forceinline__ void add(const Compared& sample) {
-    agrees = fminf(agrees, flip ? sample.ratio : -sample.ratio);
+    least = fminf(least, sample.ratio);
+    most = fmaxf(most, sample.ratio);
   }
   // With `outside` the sample is far from the band, and with `subject` on the subject's side.
   __device__ __forceinline__ GuidedSide side(bool outside, bool subject, int busy) const {
     constexpr int full = GuidedColors::kFully, sure = GuidedColors::kSure;
-    const int share = int(fmaxf(fmaf(agrees, float(full), full + 0.5f), 0.f));
+    const float agrees = flip ? least : float(GuidedColors::kSteady) - (most - least);
+    const int share = int(float(full) * __saturatef(1 + agrees) + 0.5f);
     const int near = max(sure - int(off), 0);
     const uint32_t result = uint32_t(busy * near * share) / (full * sure);
     GuidedSide s;

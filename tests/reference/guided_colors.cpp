@@ -201,7 +201,7 @@ double ReferenceColors::narrow(const Grid& l) {
       far_count += count[side][k];
     }
     if (side == 0)
-      busy_ = far_count ? int(std::clamp<int64_t>((steps / far_count - 48) * 64 / 16, 0, 64)) : 0;
+      busy_ = far_count ? int(std::clamp<int64_t>((steps / far_count - 24) * 64 / 16, 0, 64)) : 0;
     const int64_t base = far_count ? floor_divide(256 * far, far_count) : 0;
     for (int k = 0; k < near; k++)
       if (count[side][k])
@@ -311,17 +311,18 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
   for (int j = 0; j < h_; j++)
     for (int i = 0; i < w_; i++) {
       double vote[2] = {100, -100};
-      window(i, j, 1, w_, h_, [&](int a, int b) {
-        if (a != i && b != j) return;
-        vote[0] = std::min(vote[0], l[size_t(b) * w_ + a]);
-        vote[1] = std::max(vote[1], l[size_t(b) * w_ + a]);
-      });
+      for (const auto& [di, dj] : {std::pair(0, 0), {-1, 0}, {1, 0}, {0, -1}, {0, 1}}) {
+        const int a = i + di, b = j + dj;
+        const double here = a < 0 || b < 0 || a >= w_ || b >= h_ ? 0 : l[size_t(b) * w_ + a];
+        vote[0] = std::min(vote[0], here);
+        vote[1] = std::max(vote[1], here);
+      }
       const auto sure = [&](int off, double agrees) {
         const int share = int(std::clamp(std::floor(64 * (1 + agrees) + 0.5), 0.0, 64.0));
         return busy_ * std::max(48 - off, 0) * share / (64 * 48);
       };
       const int p = int(p_[size_t(j) * w_ + i]);
-      sure_[0][size_t(j) * w_ + i] = sure(p, -vote[1]);
+      sure_[0][size_t(j) * w_ + i] = sure(p, 2.5 - (vote[1] - vote[0]));
       sure_[1][size_t(j) * w_ + i] = sure(255 - p, vote[0]);
     }
 }
@@ -357,7 +358,7 @@ void ReferenceColors::settle(int i, int j, const std::array<Grid, 4>& guide, dou
   double taken[2];
   for (int k = 0; k < 2; k++)
     taken[k] = std::floor(bilinear(sure_[k], u, v) + 0.5) / 64 *
-               std::clamp(2 - 32 / 3.0 * (k ? 1 - q : q), 0.0, 1.0);
+               std::clamp(2 - (k ? 8 * (1 - q) : 32 / 3.0 * q), 0.0, 1.0);
   const double kept = (1 - outside) * (1 - taken[0] - taken[1]);
   for (int k = 0; k < 3; k++) a[k] *= kept;
   *b = kept * *b + (1 - outside) * taken[1] + outside * side;

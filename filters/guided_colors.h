@@ -43,7 +43,7 @@ struct GuidedColors {
   // then takes its side where the matte round it is off by less than the side's kCertain, and not at
   // all from twice that on. Shares are of kFully.
   static constexpr int kBusyStep = 8 * 16, kCalm = 24, kBusy = 40, kFully = 64, kSure = 48;
-  static constexpr double kSteady = 2.5, kCertain[2] = {3.0 / 32, 1.0 / 8};
+  static constexpr double kSteady = 2.25, kCertain[2] = {3.0 / 32, 1.0 / 8};
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells

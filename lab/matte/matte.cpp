@@ -879,7 +879,7 @@ int main(int argc, char** argv) {
   if (wants("flicker")) flicker(o, frames, cutouts);
   if (wants("labelled") && !o.labelled.empty()) labelled(o);
   if (o.part == "specks") {
-    specks_of(o, {frames}, cutouts, 18);
+    specks_of(o, {frames}, cutouts, 22);
     std::vector<std::vector<Mat>> clips;
     for (const std::string& pattern : o.holdout_frames) clips.push_back(clip(pattern));
     specks_of(o, clips, subjects(o.holdout_cutouts), 19);

@@ -322,7 +322,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
         return busy_ * std::max(48 - off, 0) * share / (64 * 48);
       };
       const int p = int(p_[size_t(j) * w_ + i]);
-      sure_[0][size_t(j) * w_ + i] = sure(p, 2.5 - (vote[1] - vote[0]));
+      sure_[0][size_t(j) * w_ + i] = sure(p, 2.25 - (vote[1] - vote[0]));
       sure_[1][size_t(j) * w_ + i] = sure(255 - p, vote[0]);
     }
 }

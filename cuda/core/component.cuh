@@ -14,8 +14,7 @@ namespace vf::cuda {
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, double, float>;
 
-// Rounds `v` to the nearest component. The `shift` low bits of a u16 stay zero, and `code` is
-// 2^-shift.
+// Rounds `v` to the nearest component. `shift` low bits of a u16 stay zero. `code` is 2^-shift.
 template <class T, class Acc>
 __device__ T to_component(Acc v, int shift, float code) {
   if constexpr (std::is_same_v<T, float>) {

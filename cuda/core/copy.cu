@@ -90,15 +90,8 @@ Status copy_rows(CudaQueue& queue, const PlaneView& view, size_t bytes, int rows
   const unsigned threads = unsigned((bytes + (wide ? 15 : 0)) / (wide ? 16 : 1));
   const dim3 grid((threads + 255) / 256, unsigned(std::min(rows, 32768)));
   const auto kernel = wide ? &copy_rows_kernel<true> : &copy_rows_kernel<false>;
-  return launch("copy of rows", kernel, {grid, 256}, queue.cuda_stream(), view.dst, view.dst_stride,
-                view.src, view.src_stride, int(bytes), rows);
-}
-
-bool can_copy_frame(const Image& src, const Image& dst) {
-  bool aligned = true;
-  for (int i = 0; i < src.layout.planes; i++)
-    aligned = aligned && is_aligned(view_of(src, dst, i), 16);
-  return aligned;
+  return launch("copy of rows", kernel, {grid, 256}, queue, view.dst, view.dst_stride, view.src,
+                view.src_stride, int(bytes), rows);
 }
 
 Status copy_frame(CudaQueue& queue, const Image& src, const Image& dst) {
@@ -111,8 +104,7 @@ Status copy_frame(CudaQueue& queue, const Image& src, const Image& dst) {
     p.plane[i] = {view_of(src, dst, i), bytes, height, blocks, across};
     blocks += across * blocks_of(height, kRows);
   }
-  return launch("copy of a frame", copy_planes, {unsigned(blocks), kThreads}, queue.cuda_stream(),
-                p);
+  return launch("copy of a frame", copy_planes, {unsigned(blocks), kThreads}, queue, p);
 }
 
 Status copy_channels(CudaQueue& queue, const Layout& layout, int plane, uint8_t mask,
@@ -124,8 +116,8 @@ Status copy_channels(CudaQueue& queue, const Layout& layout, int plane, uint8_t 
                       : size_of(layout.type) == 2 ? &copy_channels_kernel<uint16_t>
                                                   : &copy_channels_kernel<uint32_t>;
   const dim3 grid(l.height, (l.width + 255) / 256);
-  return launch("copy of channels", kernel, {grid, 256}, queue.cuda_stream(), view.src,
-                view.src_stride, view.dst, view.dst_stride, l.width, l.pixel_step(), mask);
+  return launch("copy of channels", kernel, {grid, 256}, queue, view.src, view.src_stride, view.dst,
+                view.dst_stride, l.width, l.pixel_step(), mask);
 }
 
 }  // namespace vf::cuda

@@ -1,5 +1,4 @@
-// Launches kernels. Every launch goes through launch(), which checks the types of the arguments and
-// returns a Status.
+// Launches kernels: launch() checks the types of the arguments and returns a Status.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,21 +12,20 @@ namespace vf::cuda {
 struct Launch {
   dim3 grid, block;
   size_t shared = 0;  // dynamic, bytes
-  // Programmatic dependent launch, for compute capability 9.0 and newer: the kernel may start
-  // before the previous one is done, and waits for it itself (wait_for_previous in
-  // cuda/core/ptx.cuh).
+  // Programmatic dependent launch, from compute capability 9.0 on: the kernel may start before the
+  // previous one is done, and waits for it itself (wait_for_previous()).
   bool early = false;
 };
 
 // Enqueues `kernel`. Error messages call it `name`.
 template <class... Parameters>
 Status launch(const char* name, void (*kernel)(Parameters...), const Launch& shape,
-              cudaStream_t stream, const std::decay_t<Parameters>&... arguments) {
+              const CudaQueue& queue, const std::decay_t<Parameters>&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared;
-  config.stream = stream;
+  config.stream = queue.cuda_stream();
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -5,8 +5,7 @@
 
 namespace vf::cuda {
 
-// Takes parts of one block of memory, each aligned to 256 bytes. Without memory (null) it only
-// counts the bytes.
+// Takes parts of a block of memory, aligned to 256 bytes. Without memory it only counts bytes.
 class Parts {
  public:
   explicit Parts(char* base) : base_(base) {}

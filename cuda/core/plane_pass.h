@@ -32,6 +32,13 @@ inline PlaneView view_of(const Image& src, const Image& dst, int plane) {
           src.stride[plane], dst.stride[plane]};
 }
 
+// Tells whether all planes of both images are aligned.
+inline bool are_aligned(const Image& src, const Image& dst, unsigned bytes) {
+  for (int i = 0; i < src.layout.planes; i++)
+    if (!is_aligned(view_of(src, dst, i), bytes)) return false;
+  return true;
+}
+
 // Returns a kernel's arguments with the image of `view` set.
 template <class Args>
 Args with_view(const Args& args, const PlaneView& view) {
@@ -55,8 +62,7 @@ class PlanePass {
   virtual bool copies_channels() const { return true; }
   // Tells whether the pass also does the work of PlanePasses::after.
   virtual bool is_complete() const { return false; }
-  // Bytes of device memory that the pass needs while it runs. All passes of a plan share this
-  // memory.
+  // Bytes of device memory that the pass needs while it runs, which all passes of a plan share.
   virtual size_t scratch_bytes() const { return 0; }
   virtual void set_scratch(void*) {}
   // 0 if the pass cannot run at the same time as another. Passes of one class use the same
@@ -78,6 +84,16 @@ struct PlanePasses {
   // These passes run in turn after the chosen pass and read the same source. They do what that pass
   // leaves out, such as the frame's edges. They are skipped if the chosen pass is complete.
   std::vector<std::unique_ptr<PlanePass>> after;
+};
+
+// Filters all planes of a frame in one launch, for the frames of a plan that it takes.
+class FramePass {
+ public:
+  virtual ~FramePass() = default;
+  // Tells whether it can filter images of this alignment.
+  virtual bool takes(const Image& src, const Image& dst) const { return are_aligned(src, dst, 16); }
+  // Source and destination may be the same.
+  virtual Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) = 0;
 };
 
 }  // namespace vf::cuda

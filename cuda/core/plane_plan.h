@@ -1,11 +1,9 @@
-// Makes plans of passes. Files with kernels include only plane_pass.h, because they compile faster
-// without std::function.
+// Makes plans of passes. Kernels include only plane_pass.h, without std::function: it takes time.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "filters/plan.h"
 

@@ -1,10 +1,8 @@
-// Declares shared memory by macros, and wraps PTX instructions that CUDA C++ lacks in functions.
-// Only this file and ptx_math.cuh have inline PTX, so that tests/emulation can replace both and run
-// the kernels on a CPU.
+// Declares shared memory, and wraps PTX instructions that CUDA C++ lacks. Only this file and
+// ptx_math.cuh have inline PTX, so that tests/emulation can replace both on a CPU.
 //
-// Some instructions need a certain compute capability. Below it, the functions here use other
-// instructions if there are any. Otherwise (multiply, store_matrices) the caller checks
-// __CUDA_ARCH__.
+// Below the compute capability of an instruction, functions use others if there are any. Otherwise
+// (multiply, store_matrices) the caller checks __CUDA_ARCH__.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +17,6 @@
   extern __shared__ __align__(bytes)         \
   type name[]
 
-// Marks a function that is not inlined.
 #define VF_NOINLINE __noinline__
 
 namespace vf::cuda {
@@ -105,8 +102,7 @@ __device__ __forceinline__ void copy_async(uint32_t to, const uint8_t* from) {
   store128(to, *reinterpret_cast<const uint4*>(from));
 #endif
 }
-// Copies the first `bytes` of 16 bytes and fills the rest with zeros. It needs compute capability
-// 8.0.
+// Copies the first `bytes` of 16 bytes and fills the rest with zeros. It needs capability 8.0.
 __device__ __forceinline__ void copy_part_async(uint32_t to, const uint8_t* from, int bytes) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
@@ -235,8 +231,7 @@ __device__ __forceinline__ uint32_t half2_subtract(uint32_t a, uint32_t b) {
   asm("sub.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
   return v;
 }
-// Computes a b + c as one instruction of the multiply pipe, whatever the compiler knows about the
-// factors.
+// Computes a b + c as one instruction of the multiply pipe, whatever the factors are.
 __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t v;
   asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
@@ -250,8 +245,7 @@ __device__ __forceinline__ uint32_t repeat_signs(uint32_t bytes) {
   return v;
 }
 
-// Computes a value here. Otherwise the compiler may compute it behind a wait that follows, where it
-// takes time.
+// Computes a value here. The compiler may otherwise compute it behind a wait that follows.
 __device__ __forceinline__ void settle(uint32_t& v) {
   asm volatile("" : "+r"(v));
 }
@@ -279,7 +273,6 @@ __device__ __forceinline__ void wait_for_previous() {
 __device__ __forceinline__ void end_after_previous() {
   if ((blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0) wait_for_previous();
 }
-// Lets the next kernel start.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

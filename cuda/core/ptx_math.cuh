@@ -1,5 +1,4 @@
-// Wraps arithmetic instructions that CUDA C++ lacks. tests/emulation has its own versions of this
-// file and of cuda/core/ptx.cuh.
+// Wraps arithmetic instructions that CUDA C++ lacks. tests/emulation has its own version.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +12,14 @@ __device__ __forceinline__ int dp4a_mixed(int signed_bytes, uint32_t bytes, int 
   return r;
 }
 
-// Returns 1 / v with an error of at most one unit in the last place. Subnormal inputs and results
-// count as zero.
+// Returns 1 / v to one unit in the last place. Subnormal inputs and results count as zero.
 __device__ __forceinline__ float reciprocal_estimate(float v) {
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
   return r;
 }
 
-// Adds to `sum` the products of two unsigned 16-bit values with the two lower, or upper, signed
-// bytes of `b`.
+// Adds the products of two unsigned 16-bit values and the lower, or upper, signed bytes of `b`.
 __device__ __forceinline__ int dp2a_lo(uint32_t a, int b, int sum) {
   int r;
   asm("dp2a.lo.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sum));

@@ -12,8 +12,7 @@
 namespace vf::cuda {
 namespace {
 
-// This is enough for the plans and staging of a 2160p frame. Beyond it, freed blocks go back to
-// CUDA.
+// Enough for the plans and staging of a 2160p frame. Beyond it, freed blocks go back to CUDA.
 constexpr size_t kMaxCachedBytes = size_t{256} << 20;
 
 // Sizes are rounded so that plans made for slightly different parameters share blocks.
@@ -138,9 +137,7 @@ Status CudaQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
 
 void CudaQueue::release(Memory memory, void* data, size_t size) {
   // The host also uses pinned memory, and the stream does not order that.
-  if (memory == Memory::host) {
-    cudaStreamSynchronize(stream_);
-  }
+  if (memory == Memory::host) cudaStreamSynchronize(stream_);
   cached_[int(memory)].push_back({size, data});
   cached_bytes_ += size;
   if (cached_bytes_ > kMaxCachedBytes) {
@@ -171,7 +168,7 @@ Status CudaQueue::copy(const Image& src, const Image& dst) {
   if (src.layout != dst.layout)
     return Status::error(Code::invalid_argument, "a copy needs two images of the same layout");
   const bool to_device = dst.memory == Memory::device, from_device = src.memory == Memory::device;
-  if (to_device && from_device && can_copy_frame(src, dst)) return copy_frame(*this, src, dst);
+  if (to_device && from_device && are_aligned(src, dst, 16)) return copy_frame(*this, src, dst);
   const cudaMemcpyKind kind = from_device
                                   ? to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost
                               : to_device ? cudaMemcpyHostToDevice

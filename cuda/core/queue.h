@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "cuda/core/kernel_limits.h"
 #include "filters/queue.h"
 
 namespace vf::cuda {
@@ -16,6 +15,16 @@ Status check(cudaError_t error, const char* call);
 // Lets `kernel` be launched with `bytes` of dynamic shared memory. All plans share the kernel's
 // limit, so it only grows. Otherwise an earlier plan could no longer launch.
 Status allow_shared(const void* kernel, size_t bytes);
+
+// Limits the kernels that plans may choose. Tests and benchmarks set this on a queue, so that kernels
+// for other devices and sizes run on any device. It applies to plans made afterwards.
+struct KernelLimits {
+  // Each value leaves out one more of the faster kernels.
+  enum class Gaussian { all, two_pass, streaming, fallback };
+  Gaussian gaussian = Gaussian::all;
+  bool median_tile_sort_only = false;
+  int median_tile_sort_capacity = 0;  // pixels in a chunk; 0: as many as fit
+};
 
 struct Device {
   int id = 0;

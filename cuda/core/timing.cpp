@@ -8,8 +8,7 @@
 namespace vf::cuda {
 namespace {
 
-// Clears a harmless error, such as an event that is not done. CUDA remembers it, and the next
-// launch of a kernel would report it.
+// Clears a harmless error, as of an event that is not done. The next launch would report it.
 bool worked(cudaError_t error) {
   if (error == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());

@@ -13,8 +13,7 @@ namespace vf::cuda {
 class Timing {
  public:
   virtual ~Timing() = default;
-  // Marks the start of a piece of work on a CUDA queue. Does not measure the piece if too many
-  // others are still running.
+  // Marks the start of a piece of work, which is not measured if too many others are running.
   virtual void begin(Queue& queue) = 0;
   // Marks the end of the piece. It may be on another queue.
   virtual void end(Queue& queue) = 0;

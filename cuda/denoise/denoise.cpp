@@ -124,7 +124,7 @@ class CudaDenoise final : public DenoisePlan {
   // With `early`, the kernel may start early and waits for the previous one by itself.
   Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads, bool early = false) {
     return launch(name, kernel, {grid, dim3(threads), 0, early && cuda_.device().starts_early()},
-                  cuda_.cuda_stream(), d_);
+                  cuda_, d_);
   }
 
   void set_state(const Allocation& memory, int turn, DenoiseJob* job) const {

@@ -29,8 +29,7 @@ constexpr int kHistograms = 4;
 struct alignas(16) DenoiseHistograms : denoise::Histograms {};
 
 // Says how a piece of the state is read, for denoise_update: at the vector (x, y), in eighths of a
-// pixel, with what is added to luma and to p. kDenoiseRestless in `more_p` tells that the patch is
-// restless.
+// pixel, with what is added to luma and to p. kDenoiseRestless in `more_p`: the patch is restless.
 struct alignas(8) DenoisePiece {
   int16_t x, y, brighter;
   uint16_t more_p;
@@ -41,23 +40,20 @@ constexpr int kDenoiseRestless = 0x8000;
 struct DenoiseJob {
   DenoiseView from[3];
   DenoiseState previous, current;
-  // The last job of the later frames has the state of the frames before here. The new state is
-  // merged with it.
+  // The state of the frames before, which the last job of the later frames merges with its own.
   DenoiseState before;
   MotionVector* field = nullptr;   // where each patch was in the previous state
   DenoisePiece* pieces = nullptr;  // two by two for each patch
   uint32_t* cells = nullptr;       // the sum of samples of each cell of luma, in the previous frame
   DenoiseHistograms* histograms = nullptr;  // null if the frame does not count for the model
-  // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
-  // to four pixels.
+  // True if `from` has whole blocks of four-byte R, G, B pixels, in rows aligned to four pixels.
   bool packed = false;
   // For denoise_motion: true if `from` has whole blocks of luma, in rows aligned to eight samples.
   bool whole = false;
 };
 
-// Rows of state planes have `pitch` samples, and rows of p have `pitch_p` blocks. Both have room
-// for whole tiles. The first and last sample of each row are repeated kDenoiseBorder times before
-// and behind it.
+// Rows of state planes have `pitch` samples, and rows of p `pitch_p` blocks, with room for whole
+// tiles. Their first and last samples are repeated kDenoiseBorder times before and behind.
 struct Denoise {
   // A launch of denoise_motion or denoise_update takes up to two jobs that do not depend on each
   // other, by blockIdx.z. The other kernels take the first job.

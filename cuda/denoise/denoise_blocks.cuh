@@ -87,13 +87,7 @@ __device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Bl
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const uint8_t* at = first + (2ll * by + r) * job_of(d).from[0].stride + 8ll * bx;
-    if constexpr (kBlocks == 2) {
-      const uint4 v = *reinterpret_cast<const uint4*>(at);
-      pixels[r][0] = v.x, pixels[r][1] = v.y, pixels[r][2] = v.z, pixels[r][3] = v.w;
-    } else {
-      const uint2 v = *reinterpret_cast<const uint2*>(at);
-      pixels[r][0] = v.x, pixels[r][1] = v.y;
-    }
+    load_words<2 * kBlocks>(at, pixels[r]);
   }
 #pragma unroll
   for (int r = 0; r < 2; r++)
@@ -114,15 +108,10 @@ __device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Bl
 // Reads kCount samples, 2 or 4, as they are in memory.
 template <int kBytes, int kCount>
 __device__ __forceinline__ void load_samples(const uint8_t* at, uint32_t (&stored)[kBytes]) {
-  if constexpr (kBytes * kCount == 8) {
-    const uint2 words = *reinterpret_cast<const uint2*>(at);
-    stored[0] = words.x;
-    stored[1] = words.y;
-  } else if constexpr (kBytes * kCount == 4) {
-    stored[0] = *reinterpret_cast<const uint32_t*>(at);
-  } else {
+  if constexpr (kBytes * kCount == 2)
     stored[0] = *reinterpret_cast<const uint16_t*>(at);
-  }
+  else
+    load_words<kBytes * kCount / 4>(at, stored);
 }
 // Makes two 16-bit samples of two words as they are in memory.
 __device__ __forceinline__ uint32_t unpacked(const Denoise& d, uint32_t stored) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/core/ptx_math.cuh"
+#include "cuda/core/warp.cuh"
 #include "cuda/denoise/denoise.h"
 
 namespace vf::denoise {

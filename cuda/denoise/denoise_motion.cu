@@ -47,13 +47,7 @@ __device__ __forceinline__ void load_luma(const Denoise& d, int bx, int by, Luma
   for (int r = 0; r < 2; r++) {
     const uint8_t* at =
         y.data + (long long)min(2 * by + r, y.height - 2 + r) * y.stride + 2 * bx * kBytes;
-    if constexpr (kBytes == 1) {
-      const uint2 v = *reinterpret_cast<const uint2*>(at);
-      to->v[r][0] = v.x, to->v[r][1] = v.y;
-    } else {
-      const uint4 v = *reinterpret_cast<const uint4*>(at);
-      to->v[r][0] = v.x, to->v[r][1] = v.y, to->v[r][2] = v.z, to->v[r][3] = v.w;
-    }
+    load_words<2 * kBytes>(at, to->v[r]);
   }
 }
 template <int kBytes>
@@ -100,16 +94,6 @@ __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by
     m.v[k] = eighth_code(x.luma_sum(0));
   }
   return m;
-}
-
-__device__ __forceinline__ int warp_sum(int v) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(~0u, v);
-#else
-#pragma unroll
-  for (int by = 16; by; by /= 2) v += __shfl_xor_sync(~0u, v, by);
-  return v;
-#endif
 }
 
 // Holds sums over blocks: differences, their squares, the squares that noise makes, and the number.
@@ -218,8 +202,9 @@ __global__ __launch_bounds__(kMotionThreads,
   PatchMotion m = {};
   if (is_patch) m = motion_of(own, all, sums.expected, sums.blocks);
   const bool is_light = !is_lower && is_patch && !moves(m);
-  const Sums still = {warp_sum(is_light ? sums.d : 0), warp_sum(is_light ? sums.dd : 0),
-                      warp_sum(is_light ? sums.expected : 0), warp_sum(is_light ? sums.blocks : 0)};
+  const Sums still = {sum_of_lanes(is_light ? sums.d : 0), sum_of_lanes(is_light ? sums.dd : 0),
+                      sum_of_lanes(is_light ? sums.expected : 0),
+                      sum_of_lanes(is_light ? sums.blocks : 0)};
   const int brighter = still.blocks > 0
                            ? brighter_of(still.d, still.expected,
                                          int64_t(still.dd) * 16 - still.expected, still.blocks)

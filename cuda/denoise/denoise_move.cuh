@@ -85,8 +85,7 @@ __device__ __forceinline__ void move_samples(const uint16_t* plane, int pitch, i
   }
 }
 
-// Reads kSide x kSide blocks of the state as they are, from block (bx, by) on. Two blocks lie in an
-// aligned word of p.
+// Reads kSide x kSide blocks of the state as they are. Two blocks lie in an aligned word of p.
 template <int kSide, int kX, int kY>
 __device__ __forceinline__ void read_still(const Denoise& d, int bx, int by,
                                            Blocks<kX, kY> (&t)[kSide], uint32_t (&p)[kSide]) {
@@ -95,13 +94,7 @@ __device__ __forceinline__ void read_still(const Denoise& d, int bx, int by,
   for (int r = 0; r < kSide; r++) {
     // Reads the samples of a row of blocks in a row of a plane that has two of a block.
     const auto read = [&](const uint16_t* plane, int pitch, int row, uint32_t* words) {
-      if constexpr (kSide == 2) {
-        const uint2 v = state_at<const uint2>(plane, pitch, 2 * bx, row);
-        words[0] = v.x;
-        words[1] = v.y;
-      } else {
-        words[0] = state_at<const uint32_t>(plane, pitch, 2 * bx, row);
-      }
+      load_words<kSide>(plane + (row * pitch + 2 * bx), words);
     };
     // Does so for a plane that has one sample of a block.
     const auto read_one = [&](const uint16_t* plane, int pitch, int row) -> uint32_t {

@@ -62,19 +62,7 @@ struct Rows {
   uint32_t t[2][S::kGroups], p[S::kBlockRows][S::kBlockWords];
 };
 
-template <int kCount>
-__device__ __forceinline__ void read_words(const uint16_t* at, uint32_t (&v)[kCount]) {
-  if constexpr (kCount == 2) {
-    const uint2 two = *reinterpret_cast<const uint2*>(at);
-    v[0] = two.x;
-    v[1] = two.y;
-  } else {
-    v[0] = *reinterpret_cast<const uint32_t*>(at);
-  }
-}
-
-// Reads rows y and y + 1. A row outside becomes the nearest one inside. Columns outside are in
-// memory.
+// Reads rows y and y + 1, or the nearest ones inside. Columns outside are in memory.
 template <class S>
 __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y, Rows<S>* to) {
 #pragma unroll
@@ -86,14 +74,14 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y
       for (int c = 0; c < S::kComponents; c++)
         to->t[r][c] = *reinterpret_cast<const uint32_t*>(d.job[0].current.color[c0 + c] + at);
     } else {
-      read_words(d.job[0].current.color[c0] + at, to->t[r]);
+      load_words<S::kGroups>(d.job[0].current.color[c0] + at, to->t[r]);
     }
     if (r < S::kBlockRows) {
       const uint16_t* p = d.job[0].current.p + (row / S::kY * d.pitch_p + x / S::kX);
       if constexpr (S::kBlocks == 1)
         to->p[r][0] = *p;
       else
-        read_words(p, to->p[r]);
+        load_words<S::kBlockWords>(p, to->p[r]);
     }
   }
 }
@@ -183,8 +171,7 @@ __device__ __forceinline__ void add_along(const T (&v)[S::kSamples], T (&sum)[S:
     sum[1] = middle + v[3] + right;
   }
 }
-// Sums words with pairs of columns, two groups at once in the halves of a word, which cannot
-// overflow.
+// Sums pairs of columns, two groups at once in the halves of a word, which cannot overflow.
 template <class S>
 __device__ __forceinline__ void add_pairs_along(const uint32_t (&v)[S::kGroups],
                                                 uint32_t (&sum)[S::kGroups]) {
@@ -331,8 +318,7 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
       store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
 }
 
-// Returns the last turn of a strip. A turn y takes rows y and y + 1, and completes rows y - 3 and
-// y - 2.
+// Returns the last turn of a strip. Turn y takes rows y and y + 1, and completes y - 3 and y - 2.
 __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
   return min(y0 + rows, out_height + 2);
 }
@@ -439,6 +425,10 @@ __device__ __forceinline__ void store_rgb(const Denoise& d, int x, int y, bool w
 
 constexpr int kEach = kVarianceBins / 32;  // bins of a histogram per lane
 
+__device__ __forceinline__ uint4 operator+(const uint4& a, const uint4& b) {
+  return make_uint4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
 // Returns a lane's counts, and clears them in memory for the next frame. `histogram` is in the
 // first copy.
 __device__ __forceinline__ uint4 take(uint32_t* histogram) {
@@ -450,14 +440,12 @@ __device__ __forceinline__ uint4 take(uint32_t* histogram) {
 #pragma unroll
   for (int i = 0; i < kHistograms; i++) {
     at[i * kStep] = make_uint4(0, 0, 0, 0);
-    sum = make_uint4(sum.x + v[i].x, sum.y + v[i].y, sum.z + v[i].z, sum.w + v[i].w);
+    sum = sum + v[i];
   }
   return sum;
 }
 __device__ __forceinline__ uint32_t total_of(uint32_t v) {
-#pragma unroll
-  for (int by = 16; by; by /= 2) v += __shfl_xor_sync(~0u, v, by);
-  return v;
+  return sum_of_lanes(v);
 }
 __device__ __forceinline__ uint32_t total_of(const uint4& v) {
   return total_of(v.x + v.y + v.z + v.w);
@@ -472,14 +460,8 @@ __device__ __forceinline__ Ranked ranked(const uint4& of, float rank, int base) 
   const uint32_t counts[kEach] = {of.x, of.y, of.z, of.w};
   const int lane = threadIdx.x & 31;
   const uint32_t own = of.x + of.y + of.z + of.w;
-  uint32_t upto = own;
-#pragma unroll
-  for (int by = 1; by < 32; by *= 2) {
-    const uint32_t v = __shfl_up_sync(~0u, upto, by);
-    if (lane >= by) upto += v;
-  }
   // Finds the lane's first bin that reaches the rank, and the number of values below that bin.
-  uint32_t before = upto - own, found_before = 0, found_count = 0;
+  uint32_t before = sum_up_to_lane(own) - own, found_before = 0, found_count = 0;
   int found = -1;
 #pragma unroll
   for (int k = 0; k < kEach; k++) {
@@ -514,10 +496,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   uint4 sum = make_uint4(0, 0, 0, 0);
 #pragma unroll
   for (int i = 0; i < own; i++) {
-    sum.x += variance[i].x;
-    sum.y += variance[i].y;
-    sum.z += variance[i].z;
-    sum.w += variance[i].w;
+    sum = sum + variance[i];
     const uint32_t cells = total_of(texture[i]), total = total_of(variance[i]);
     const Ranked limit = ranked(texture[i], texture_rank(cells), kVarianceBase);
     const Ranked value = ranked(variance[i], rank_of(total, kVarianceQuantile), kVarianceBase);
@@ -559,12 +538,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   if (warp != 0) return;
   uint4 counts = all[0][lane];
 #pragma unroll
-  for (int i = 1; i < kOutputWarps; i++) {
-    counts.x += all[i][lane].x;
-    counts.y += all[i][lane].y;
-    counts.z += all[i][lane].z;
-    counts.w += all[i][lane].w;
-  }
+  for (int i = 1; i < kOutputWarps; i++) counts = counts + all[i][lane];
   const Ranked whole = ranked(counts, rank_of(total_of(counts), kVarianceQuantile), kVarianceBase);
   const Ranked median = ranked(counts, rank_of(total_of(counts), kMedian), kVarianceBase);
   float laplacian = 0;
@@ -668,6 +642,11 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   }
 }
 
+template <class S>
+DenoiseKernel output_of(int bytes) {
+  return bytes == 2 ? output<2, S> : output<1, S>;
+}
+
 // ---- the first frame ---------------------------------------------------------------------------
 
 // Counts the statistics. Each thread takes a cell of component blockIdx.z.
@@ -720,24 +699,15 @@ __global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
 }  // namespace
 
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y) {
-  const bool wide = bytes == 2;
-  switch (2 * block_x + block_y) {
-    case 3:
-      return wide ? output<2, Shape<1, 1>> : output<1, Shape<1, 1>>;
-    case 4:
-      return wide ? output<2, Shape<1, 2>> : output<1, Shape<1, 2>>;
-    case 5:
-      return wide ? output<2, Shape<2, 1>> : output<1, Shape<2, 1>>;
-    default:
-      return wide ? output<2, Luma> : output<1, Luma>;
-  }
+  if (block_x == 1)
+    return block_y == 1 ? output_of<Shape<1, 1>>(bytes) : output_of<Shape<1, 2>>(bytes);
+  return block_y == 1 ? output_of<Shape<2, 1>>(bytes) : output_of<Luma>(bytes);
 }
 DenoiseKernel denoise_output_frame(int bytes) {
-  return bytes == 2 ? output<2, Frame> : output<1, Frame>;
+  return output_of<Frame>(bytes);
 }
-
 DenoiseKernel denoise_output_rgb(int bytes) {
-  return bytes == 2 ? output<2, Rgb> : output<1, Rgb>;
+  return output_of<Rgb>(bytes);
 }
 DenoiseKernel denoise_first_count() {
   return first_count;

@@ -371,8 +371,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
   wait_for_previous();
-  // Few blocks run at once for RGB, so those of denoise_output may fill the places of the first ones
-  // that end.
+  // Few blocks run at once for RGB, so those of denoise_output may fill places that get free.
   if (kRgb) let_next_start();
   // Lanes behind the frame read its last pieces.
   const int piece_x = min(bx, (d.blocks_x - 1) & ~1), piece_y = min(by, (d.blocks_y - 1) & ~1);
@@ -584,35 +583,20 @@ __global__ __launch_bounds__(kThreads,
   repeat_ends<kX, kY>(d, bx0, by0);
 }
 
+template <int kX, int kY, bool kRgb = false, DenoiseFast kFast = DenoiseFast::no>
+DenoiseKernel update_of(int bytes) {
+  return bytes == 2 ? update<2, kX, kY, kRgb, kFast> : update<1, kX, kY, kRgb, kFast>;
+}
+
 }  // namespace
 
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast) {
-  const bool wide = bytes == 2;
-  if (rgb)
-    return wide ? update<2, 2, 2, true, DenoiseFast::no> : update<1, 2, 2, true, DenoiseFast::no>;
-  if (fast == DenoiseFast::pairs)
-    return wide ? update<2, 1, 1, false, DenoiseFast::pairs>
-                : update<1, 1, 1, false, DenoiseFast::pairs>;
-  if (fast == DenoiseFast::planes)
-    return wide ? update<2, 1, 1, false, DenoiseFast::planes>
-                : update<1, 1, 1, false, DenoiseFast::planes>;
-  switch (2 * chroma_x + chroma_y) {
-    case 0:
-      return wide ? update<2, 0, 0, false, DenoiseFast::no>
-                  : update<1, 0, 0, false, DenoiseFast::no>;
-    case 3:
-      return wide ? update<2, 1, 1, false, DenoiseFast::no>
-                  : update<1, 1, 1, false, DenoiseFast::no>;
-    case 4:
-      return wide ? update<2, 1, 2, false, DenoiseFast::no>
-                  : update<1, 1, 2, false, DenoiseFast::no>;
-    case 5:
-      return wide ? update<2, 2, 1, false, DenoiseFast::no>
-                  : update<1, 2, 1, false, DenoiseFast::no>;
-    default:
-      return wide ? update<2, 2, 2, false, DenoiseFast::no>
-                  : update<1, 2, 2, false, DenoiseFast::no>;
-  }
+  if (rgb) return update_of<2, 2, true>(bytes);
+  if (fast == DenoiseFast::pairs) return update_of<1, 1, false, DenoiseFast::pairs>(bytes);
+  if (fast == DenoiseFast::planes) return update_of<1, 1, false, DenoiseFast::planes>(bytes);
+  if (chroma_x == 0) return update_of<0, 0>(bytes);
+  if (chroma_x == 1) return chroma_y == 1 ? update_of<1, 1>(bytes) : update_of<1, 2>(bytes);
+  return chroma_y == 1 ? update_of<2, 1>(bytes) : update_of<2, 2>(bytes);
 }
 
 }  // namespace vf::cuda

@@ -1,7 +1,6 @@
 // Declares the Gaussian's passes. gaussian.cpp chooses among them.
 #pragma once
 
-#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "filters/gaussian_task.h"
 
@@ -10,8 +9,7 @@ namespace vf::cuda {
 // Each function leaves `out` empty if its kernel does not fit the plane.
 //
 // These two use tensor cores (compute capability 8.0 and newer) and take u8 and u16 images that are
-// aligned to 16 bytes. The first makes one pass, with up to 65 or 129 taps along an axis, depending
-// on the format.
+// aligned to 16 bytes. The first makes one pass, with up to 65 or 129 taps by format.
 Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plane,
                             std::unique_ptr<PlanePass>* out);
 // The second makes two passes through device memory, with any number of taps.
@@ -41,19 +39,12 @@ Status make_gaussian_pass(CudaQueue& queue, const GaussianTask& task, int plane,
 template <template <class> class Pass>
 Status make_gaussian_pass_of_type(CudaQueue& queue, const GaussianTask& task, int plane,
                                   std::unique_ptr<PlanePass>* out) {
-  switch (task.layout.type) {
-    case Type::u8:
-      return make_gaussian_pass<Pass<uint8_t>>(queue, task, plane, out);
-    case Type::u16:
-      return make_gaussian_pass<Pass<uint16_t>>(queue, task, plane, out);
-    case Type::s16:
-      return make_gaussian_pass<Pass<int16_t>>(queue, task, plane, out);
-    case Type::s32:
-      return make_gaussian_pass<Pass<int32_t>>(queue, task, plane, out);
-    case Type::f32:
-      return make_gaussian_pass<Pass<float>>(queue, task, plane, out);
-  }
-  return {};
+  const Type type = task.layout.type;
+  if (type == Type::u8) return make_gaussian_pass<Pass<uint8_t>>(queue, task, plane, out);
+  if (type == Type::u16) return make_gaussian_pass<Pass<uint16_t>>(queue, task, plane, out);
+  if (type == Type::s16) return make_gaussian_pass<Pass<int16_t>>(queue, task, plane, out);
+  if (type == Type::s32) return make_gaussian_pass<Pass<int32_t>>(queue, task, plane, out);
+  return make_gaussian_pass<Pass<float>>(queue, task, plane, out);
 }
 
 }  // namespace vf::cuda

@@ -1,5 +1,4 @@
-// Blurs any plane in two passes. The plan chooses this where the window does not fit into shared
-// memory, which the other kernels need.
+// Blurs any plane in two passes, where the window does not fit into other kernels' shared memory.
 //
 // Idea: a thread computes one value and reads its taps from the caches. Traffic: the horizontal
 // pass writes float (double for s32) to scratch memory, and the vertical pass reads it. This is 5
@@ -118,10 +117,8 @@ class FallbackPass final : public PlanePass {
     const Params<T> p = with_view(p_, view);
     const dim3 grid(blocks_of(unsigned(p.width) * p.channels, kThreads),
                     std::min(p.height, kMaxRows));
-    VF_TRY(
-        launch("gaussian fallback rows", blur_rows<T>, {grid, kThreads}, queue.cuda_stream(), p));
-    return launch("gaussian fallback columns", blur_columns<T>, {grid, kThreads},
-                  queue.cuda_stream(), p);
+    VF_TRY(launch("gaussian fallback rows", blur_rows<T>, {grid, kThreads}, queue, p));
+    return launch("gaussian fallback columns", blur_columns<T>, {grid, kThreads}, queue, p);
   }
 
  private:

@@ -1,6 +1,5 @@
 // Blurs a plane of one channel and a plane of two on tensor cores (gaussian_tensor.cuh) in one
-// launch. The blocks of both planes find their work and load their weights before the previous
-// launch is done.
+// launch. Blocks of both find their work and load weights before the previous launch is done.
 #include <algorithm>
 #include <cmath>
 
@@ -117,8 +116,8 @@ class PlanesPass final : public FramePass {
       p.plane[i] = with_view(p.plane[i], view_of(src, dst, i));
       p.plane[i].early = early_;
     }
-    return launch("gaussian planes", function_, {grid_, 32 * kBlockWarps, shared_, early_},
-                  queue.cuda_stream(), p);
+    return launch("gaussian planes", function_, {grid_, 32 * kBlockWarps, shared_, early_}, queue,
+                  p);
   }
 
  private:

@@ -1,19 +1,15 @@
 // Blurs in one pass without tensor cores, for any type, channels, step and alignment.
 //
-// Idea: a block streams down a strip, 16 rows per step. It loads rows as floats (double for s32),
-// blurs them horizontally into a ring of rows in shared memory, and blurs each step's 16 output
-// rows vertically from the ring. In both directions a thread computes eight consecutive outputs, so
-// that a value read from shared memory serves eight multiply-adds. The next step's rows are loaded
-// while a step is computed.
-//
-// The kernel treats pixels as components whose taps are `step` apart, so that the number of
-// channels makes no difference. Traffic: one read and one write, and the halo of each strip and of
-// each prologue.
-//
+// Idea: a block streams down a strip, 16 rows per step. It blurs the rows of a step horizontally
+// into a ring of rows in shared memory, as floats (double for s32), and blurs 16 output rows
+// vertically from the ring. A thread computes eight consecutive outputs, so that a value read from
+// shared memory serves eight multiply-adds. The next step's rows are loaded meanwhile. Pixels are
+// components whose taps are `step` apart, so that the number of channels makes no difference.
+// Traffic: one read and one write, and the halo of each strip and of each prologue.
 // Tile: kHalves * 128 components (120 for three channels, because halves hold whole pixels) by 16
-// rows. Bank conflicts: a warp's horizontal work is 8 rows by 4 runs of eight outputs. Rows are 1
-// (or 4) words modulo 32 apart, and runs 8 words (or 1 for neighbouring channels), so that the
-// lanes use 32 banks.
+// rows. A warp's horizontal work is 8 rows by 4 runs of eight outputs. Rows are 1 (or 4) words
+// modulo 32 apart, and runs 8 words (or 1 for neighbouring channels), so that there are no bank
+// conflicts.
 #include <type_traits>
 
 #include "cuda/core/component.cuh"
@@ -29,8 +25,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kRows = 16;  // a step blurs this many
 constexpr int kRun = 8;    // consecutive outputs of a thread
-// Number of a row's components that a lane loads a step ahead. Wider rows (kernels above 65 taps)
-// load the rest when it is needed.
+// A row's components that a lane loads a step ahead; of more (above 65 taps), the rest comes later.
 constexpr int kAhead = 10;
 // Kernels of up to this many taps have their own code.
 constexpr int kFew = 5;
@@ -72,66 +67,49 @@ __device__ __forceinline__ void load_run(const double* from, double (&to)[kRun])
 }
 
 // Computes eight consecutive outputs, kHalves times: sums[h][o] += w[i - o] * input(i)[h]. Inputs
-// are `apart` values from each other, and halves `half` values. run(j) is the start of the j-th run
-// of eight inputs. The first run needs no tap before 0 and the last none after w[0] of its own, so
-// half of the work of both is left out. There are at least 2 spans. Weights are zero from the last
-// tap to the end of a run. kExact skips these, so that values that are not finite spread no further
-// than the kernel reaches. kFewTaps is the number of taps if it is known at compile time, and 0
-// otherwise. With few taps, skipping the zeros saves most of the work.
+// are `apart` values from each other, and halves `half` values. run(j) is the start of the j-th of
+// at least two runs of eight inputs. The first run needs no tap before 0 and the last none after
+// w[0] of its own. kExact skips the zero weights behind the last tap, so that values that are not
+// finite spread no further than the kernel reaches. kFewTaps is the number of taps if it is known
+// at compile time, and 0 otherwise.
 template <bool kExact, int kFewTaps, int kHalves, class Acc, class Run>
 __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* w, int taps,
                                          int spans, int apart, int half, Run run) {
   if constexpr (kFewTaps > 0) taps = kFewTaps, spans = 2;
   Acc now[kRun], before[kRun];
-  // Whether tap d of the run from which `taps` counts exists. The count of taps is odd, so every
-  // second comparison suffices.
+  // Whether tap d of the run exists. The count of taps is odd: every second comparison suffices.
   const auto is_tap = [&](int d) { return !(kExact || kFewTaps) || taps > ((d + 1) & ~1); };
-  load_run(w, now);
-  const Acc* from = run(0);
-#pragma unroll
-  for (int m = 0; m < kRun; m++) {
-#pragma unroll
-    for (int h = 0; h < kHalves; h++) {
-      const Acc v = from[m * apart + h * half];
-#pragma unroll
-      for (int o = 0; o <= m; o++)
-        if (is_tap(m - o)) sums[h][o] += now[m - o] * v;
-    }
-  }
-#pragma unroll 2
-  for (int j = 1; j < spans - 1; j++) {
-#pragma unroll
-    for (int m = 0; m < kRun; m++) before[m] = now[m];
-    load_run(w + j * kRun, now);
-    taps -= kRun;
-    from = run(j);
+  // Adds the products of the j-th run of inputs.
+  enum Place { kFirst, kMiddle, kLast };
+  const auto add = [&](auto place, int j) {
+    const Acc* const from = run(j);
 #pragma unroll
     for (int m = 0; m < kRun; m++) {
 #pragma unroll
       for (int h = 0; h < kHalves; h++) {
         const Acc v = from[m * apart + h * half];
 #pragma unroll
-        for (int o = 0; o < kRun; o++)
-          if (m < o || is_tap(m - o))
+        for (int o = place == kLast ? m : 0; o < (place == kFirst ? m + 1 : kRun); o++)
+          if ((place == kMiddle && m < o) || is_tap(m - o))
             sums[h][o] += (m >= o ? now[(m - o) & 7] : before[(m - o) & 7]) * v;
       }
     }
+  };
+  load_run(w, now);
+  add(std::integral_constant<Place, kFirst>(), 0);
+#pragma unroll 2
+  for (int j = 1; j < spans - 1; j++) {
+#pragma unroll
+    for (int m = 0; m < kRun; m++) before[m] = now[m];
+    load_run(w + j * kRun, now);
+    taps -= kRun;
+    add(std::integral_constant<Place, kMiddle>(), j);
   }
 #pragma unroll
   for (int m = 0; m < kRun; m++) before[m] = now[m];
   now[0] = w[(spans - 1) * kRun];
   taps -= kRun;
-  from = run(spans - 1);
-#pragma unroll
-  for (int m = 0; m < kRun; m++) {
-#pragma unroll
-    for (int h = 0; h < kHalves; h++) {
-      const Acc v = from[m * apart + h * half];
-#pragma unroll
-      for (int o = m; o < kRun; o++)
-        if (is_tap(m - o)) sums[h][o] += (o == m ? now[0] : before[(m - o) & 7]) * v;
-    }
-  }
+  add(std::integral_constant<Place, kLast>(), spans - 1);
 }
 
 // Finds which component each place of a row at the frame's edge takes, from component `left` on. It
@@ -156,8 +134,7 @@ constexpr int ring_pitch(int halves, bool gray) {
   return halves * kHalf + (gray ? 1 : 4);
 }
 
-// Writes kRun rows from row y on of component v_at of each half. `column` is the number of the
-// strip.
+// Writes kRun rows from y on of component v_at of each half. `column` is the strip's number.
 template <class T, int kHalves, class Acc>
 __device__ __forceinline__ void write_run(const Params<T>& p, const Acc (&sums)[kHalves][kRun],
                                           int step, int half, int column, int v_at, int y) {
@@ -304,7 +281,6 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
   }
 }
 
-// Describes how a plane is divided for one kernel.
 template <class T>
 struct Shape {
   void (*function)(Params<T>);
@@ -338,14 +314,12 @@ class StreamingPass final : public PlanePass {
     for (int c = 0; c < kMaxChannels; c++)
       p_.outside[c] = component_of<T>(g.border_value[c], p_.shift);
 
-    // Two halves share the loads of weights and have less halo. One half leaves room for two blocks
-    // per processor, or for larger kernels.
+    // Two halves share loads of weights and have less halo. One half leaves room for more blocks.
     Shape<T> best = {};
     if constexpr (sizeof(Acc) == 4) {
       Shape<T> two = p_.step == 1 ? shape<2, true>() : shape<2, false>();
       if constexpr (sizeof(T) > 1) {
-        // With floats, the zero weights beyond a smaller kernel would spread values that are not
-        // finite.
+        // With floats, zero weights beyond a kernel would spread values that are not finite.
         const int minimum = std::min(p_.radius_x, p_.radius_y);
         const int maximum = std::max(p_.radius_x, p_.radius_y);
         if (p_.step == 1 && maximum <= kFew / 2 && (std::is_integral_v<T> || minimum == kFew / 2))
@@ -386,7 +360,7 @@ class StreamingPass final : public PlanePass {
   bool fits() const { return function_ != nullptr; }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
-    return launch("gaussian streaming", function_, {grid_, kThreads, shared_}, queue.cuda_stream(),
+    return launch("gaussian streaming", function_, {grid_, kThreads, shared_}, queue,
                   with_view(p_, view));
   }
 

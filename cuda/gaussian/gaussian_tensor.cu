@@ -1,5 +1,4 @@
-// Instantiates the Gaussian on tensor cores (gaussian_tensor.cuh) for 8 bits, makes its weights and
-// launches it.
+// Instantiates gaussian_tensor.cuh for 8 bits, makes its weights and launches it.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 
 #include <cmath>
@@ -114,7 +113,6 @@ void add_fragments(const std::vector<double>& weights, int chunks, std::vector<u
       }
 }
 
-// Returns Params::mask.
 uint32_t mask_of(Depth depth, int shift) {
   // Halves could hold 11 bits exactly, too.
   const uint32_t one =
@@ -177,8 +175,7 @@ Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, De
       sums[axis] = r.sum;
     }
   }
-  // `unit` is the value of one code in the horizontal sums. 16-bit components keep their low bits
-  // there.
+  // `unit` is the value of a code in the horizontal sums. 16-bit components keep low bits there.
   const double unit = std::ldexp(sums[0], -24);
   p.start = float(-centre(depth) * unit);
   p.scale = float(1 / (unit * sums[1]));
@@ -233,8 +230,7 @@ class TensorPass final : public PlanePass {
     p.overlaps = overlaps_previous;
     p.early = starts_early_;
     return launch("gaussian tensor", kernel_.function,
-                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), starts_early_},
-                  queue.cuda_stream(), p);
+                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), starts_early_}, queue, p);
   }
 
  private:

@@ -15,14 +15,12 @@
 //
 // 16-bit values are split into two parts: components into high and low byte, weights and
 // intermediates into an fp16 and the fp16 of the remainder. Three products replace one: first by
-// first, first by second and second by first. The product that is left out, second by second, is
-// less than 0.08 code values of 16 bits. The sums of tensor cores lose at most about 0.2 code
-// values.
+// first, first by second and second by first. Second by second is left out, which is less than 0.08
+// code values of 16 bits. The sums of tensor cores lose at most about 0.2 code values.
 //
 // Traffic: one read and one write, and the halo of each column and of each prologue. Loads are
 // 16-byte asynchronous copies into a ring of kStages chunks. Finished tiles go through shared
-// memory and are written in whole lines after the next barrier, except pixels of four bytes
-// (kStaged).
+// memory and are written in whole lines after the next barrier (kStaged).
 //
 // Tile: a block is kBlockWarps * 64 bytes wide (48 instead of 64 for three channels, 128 for pixels
 // of 8 bytes, 32 for long kernels of 16-bit gray) and goes down 16 rows per step. Its window of
@@ -53,8 +51,7 @@ namespace vf::cuda::tensor {
 constexpr int kRows = 16;       // per step
 constexpr int kBlockWarps = 4;  // per block, side by side
 
-// Chooses the precision: bits8 is for bytes, bits10 for u16 of at most 10 bits, and bits16 for u16
-// of more.
+// Chooses the precision: bits10 is for u16 of at most 10 bits, and bits16 for u16 of more.
 enum class Depth { bits8, bits10, bits16 };
 
 struct Params {
@@ -104,8 +101,7 @@ struct Tile {
   static constexpr int kPixelBytes = kChannels * (kDepth == Depth::bits8 ? 1 : 2);
   static constexpr int kPeriod = kPixelBytes == 8 ? 2 : 3;  // words after which pixels repeat
   static constexpr int kParts = kDepth == Depth::bits16 ? 2 : 1;
-  // A warp has this many units of 16 pixels. There are fewer where two parts of a long window need
-  // the registers.
+  // Units of 16 pixels of a warp: fewer where two parts of a long window need the registers.
   static constexpr int kUnits = kPixelBytes == 1                                   ? 4
                                 : kPixelBytes == 2 && (kParts == 1 || kChunks < 5) ? 2
                                                                                    : 1;
@@ -132,7 +128,6 @@ __device__ __forceinline__ uint32_t half2_bits(float low, float high) {
   return reinterpret_cast<const uint32_t&>(v);
 }
 
-// Returns the low bytes of four words.
 __device__ __forceinline__ uint32_t low_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
@@ -174,8 +169,7 @@ __device__ __forceinline__ void load_pixels(uint32_t at, uint32_t (&b)[kChannels
   }
 }
 
-// Loads the B fragments of four u16 pixels, as numbers of 10 bits, or as high bytes (times 256) and
-// low bytes.
+// Does so for u16, as numbers of 10 bits, or as high bytes (times 256) and low bytes.
 template <Depth kDepth, int kChannels, int kParts>
 __device__ __forceinline__ void load_wide_pixels(uint32_t at, const Params& p,
                                                  uint32_t (&b)[kParts][kChannels][2]) {
@@ -217,8 +211,7 @@ __device__ __forceinline__ void load_wide_pixels(uint32_t at, const Params& p,
       }
 }
 
-// Splits two horizontal sums into one or two fp16 parts. The remainder after the first part is
-// exact.
+// Splits two horizontal sums into one or two fp16 parts. The first part's remainder is exact.
 template <int kParts>
 __device__ __forceinline__ void split(float low, float high, uint32_t (&parts)[kParts]) {
   if constexpr (kParts == 1) {
@@ -232,14 +225,12 @@ __device__ __forceinline__ void split(float low, float high, uint32_t (&parts)[k
   }
 }
 
-// Returns a vertical sum as a code value in the low bits. Adding 2^23 rounds, and adding the centre
-// undoes the centring.
+// Returns a vertical sum as a code value in the low bits. Adding 2^23 rounds.
 template <Depth kDepth>
 __device__ __forceinline__ uint32_t code_of(float sum, float scale) {
   return __float_as_uint(fmaf(sum, scale, 8388608.f + centre(kDepth)));
 }
 
-// Packs four pixels of four bytes.
 __device__ __forceinline__ uint4 packed(const uint32_t (&v)[4][4]) {
   uint4 pixels;
   pixels.x = low_bytes(v[0][0], v[1][0], v[2][0], v[3][0]);
@@ -303,8 +294,7 @@ __device__ __forceinline__ void put(uint32_t row, [[maybe_unused]] uint32_t matr
   }
 }
 
-// Copies a pixel between rows in shared memory, where pixels of two, four and eight bytes are
-// aligned.
+// Copies a pixel within shared memory, where pixels of two, four and eight bytes are aligned.
 template <int kBytes>
 __device__ __forceinline__ void copy_pixel(uint8_t* to, const uint8_t* from) {
   if constexpr (kBytes == 8) {
@@ -319,8 +309,7 @@ __device__ __forceinline__ void copy_pixel(uint8_t* to, const uint8_t* from) {
   }
 }
 
-// These access a byte of a vector, for the few bytes at the end of a row. Indexing would move the
-// vector to memory.
+// These access a byte of a vector at the end of a row. Indexing would move it to memory.
 __device__ __forceinline__ uint8_t get_byte(const uint4& v, int i) {
   const uint32_t word = i < 8 ? (i < 4 ? v.x : v.y) : (i < 12 ? v.z : v.w);
   return uint8_t(word >> (8 * (i & 3)));
@@ -340,8 +329,7 @@ __device__ __forceinline__ uint32_t merge(uint32_t v, uint32_t old, uint32_t kee
   return (old & keep) | (v & ~keep);
 }
 
-// Writes 16 bytes of output at byte x of row y. It leaves out bytes beyond the frame and channels
-// that are copied.
+// Writes 16 bytes of output, except bytes beyond the frame and channels that are copied.
 template <int kPeriod>  // words after which pixels repeat
 __device__ __forceinline__ void store_part(const Params& p, int x, int y, uint4 v) {
   uint8_t* to = p.dst + int64_t(y) * p.dst_stride + x;
@@ -382,7 +370,6 @@ __device__ __forceinline__ void with_constant(int i, const F& f) {
   f(std::integral_constant<int, kCount - 1>{});
 }
 
-// Makes the part of a plane that is block `block`'s.
 template <Depth kDepth, int kChannels, int kChunks, bool kSquare>
 __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
                                            [[maybe_unused]] int block) {
@@ -444,13 +431,11 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
       if (unsigned(y) < unsigned(p.height) && unsigned(byte) < unsigned(p.row_bytes))
         prefetch(p.src + int64_t(y) * p.src_stride + byte);
     }
-  // The next launch may start only after this wait, because another plane's kernel does not wait
-  // itself.
+  // The next launch may start only after this wait: another plane's kernel does not wait itself.
   if (!p.overlaps) wait_for_previous();
   let_next_start();
   const uint32_t load_to = keep(base + slot * T::kPitch + T::kHalo + 16 * vector);
-  // Starts loading the next chunk of the current part, if there is one. It makes one group of
-  // copies in both cases.
+  // Starts loading the next chunk, if there is one. It makes a group of copies in both cases.
   const auto produce = [&] {
     if (load.count > 0) {
       const uint32_t to = load_to + load_stage;
@@ -485,8 +470,7 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
           } else if (x + v < 0 || v >= room) {
             continue;
           } else if (y == p.height - 1) {
-            // Memory may end with the last row's last pixel, and sanitizers regard the copies below
-            // as reads of 16 bytes.
+            // Memory may end here, and sanitizers regard the copies below as reads of 16 bytes.
 #pragma unroll 1
             for (int b = 0; b < room - v; b++) shared[to - base + at + b] = from[at + b];
           } else {
@@ -537,8 +521,7 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
     out_y = -1;
   };
 
-  // Holds the blurred rows of a chunk. The indices are sum, half of its 16 pixels, part, half of
-  // its rows.
+  // The blurred rows of a chunk, by sum, half of its 16 pixels, part, half of its rows.
   using Rows = uint32_t[T::kSums][2][kParts][2];
   // If the registers suffice, a chunk's vertical products are added to the sums of this step and of
   // the next ones at once. A product can add to a register and leave the result in another, so sums
@@ -572,8 +555,7 @@ __device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
       const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
       const int left = tiles.column == 0 ? p.radius_x : 0;
       const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
-      // All blocks wait for the blocks at the edges in the end, so the work is spread: each lane
-      // fills a pixel, and each warp a few rows.
+      // All wait for the blocks at the edges: so each lane fills a pixel, and each warp a few rows.
       for (int j = lane; j < left + right; j += 32) {
         const int to = j < left ? -1 - j : beyond + j - left;
         const int from = border_index(x0 + to, p.width, p.border);
@@ -788,7 +770,6 @@ Kernel kernel() {
                                            : kEdgeCost};
 }
 
-// Returns the kernels for u16, which are in gaussian_tensor16.cu.
 const std::vector<Kernel>& kernels16();
 
 // Returns whether tensor cores can filter a plane, and sets the depth.
@@ -797,7 +778,6 @@ bool suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* d
 // `weights` owns the memory that `p` points to.
 Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
                const int (&chunks)[2], Params* p, Allocation* weights);
-// Returns the chunks for taps of a radius.
 constexpr int chunks_of(int radius) {
   return radius <= 8 ? 2 : radius <= 16 ? 3 : radius <= 32 ? 5 : 9;
 }

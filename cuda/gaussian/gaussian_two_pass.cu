@@ -3,8 +3,7 @@
 //
 // Idea: the first pass writes its sums to device memory in the order of the second pass's
 // fragments, so that both access whole lines of 512 bytes and nothing is rearranged. Weights are in
-// shared memory, and one fragment of them serves all sums of a warp. Only the loops depend on the
-// kernel's length.
+// shared memory, and one fragment of them serves all sums of a warp.
 //
 // Traffic: one read and one write of the frame and of the sums, which have two bytes per component,
 // or four for more than 10 bits. The first pass reads halos from L2. The second reads them mostly
@@ -292,9 +291,9 @@ class TwoPass final : public PlanePass {
     const auto rows = unsigned(blocks_of(p.columns, kWarps) * (p.steps + p.chunks_y - 1));
     const auto columns = unsigned(p.columns * blocks_of(p.steps, kColumnWarps * kTall));
     VF_TRY(launch("gaussian two-pass rows", &blur_rows<kDepth, kChannels>,
-                  {rows, 32 * kWarps, rows_shared_}, queue.cuda_stream(), p));
+                  {rows, 32 * kWarps, rows_shared_}, queue, p));
     return launch("gaussian two-pass columns", &blur_columns<kDepth, kChannels>,
-                  {columns, 32 * kColumnWarps, columns_shared_}, queue.cuda_stream(), p);
+                  {columns, 32 * kColumnWarps, columns_shared_}, queue, p);
   }
 
  private:
@@ -303,6 +302,19 @@ class TwoPass final : public PlanePass {
   size_t rows_shared_ = 0, columns_shared_ = 0;
   bool fits_ = false;
 };
+
+// Makes the pass of a plane that has one of these numbers of channels.
+template <Depth kDepth, int... kChannels>
+Status make_of(CudaQueue& queue, const GaussianTask& task, int plane,
+               std::unique_ptr<PlanePass>* out) {
+  Status status;
+  const auto make = [&](auto channels) {
+    if (task.layout.plane[plane].channels == channels)
+      status = make_gaussian_pass<TwoPass<kDepth, channels>>(queue, task, plane, out);
+  };
+  (make(std::integral_constant<int, kChannels>()), ...);
+  return status;
+}
 
 }  // namespace
 
@@ -315,27 +327,9 @@ Status make_gaussian_two_pass(CudaQueue& queue, const GaussianTask& task, int pl
       (queue.kernel_limits().gaussian != KernelLimits::Gaussian::two_pass &&
        std::max(g.weights_x.size(), g.weights_y.size()) <= kShort))
     return {};
-  const int channels = task.layout.plane[plane].channels;
-  const auto is = [&](Depth d, int c) { return depth == d && channels == c; };
-  if (is(Depth::bits8, 1))
-    return make_gaussian_pass<TwoPass<Depth::bits8, 1>>(queue, task, plane, out);
-  if (is(Depth::bits8, 2))
-    return make_gaussian_pass<TwoPass<Depth::bits8, 2>>(queue, task, plane, out);
-  if (is(Depth::bits8, 3))
-    return make_gaussian_pass<TwoPass<Depth::bits8, 3>>(queue, task, plane, out);
-  if (is(Depth::bits8, 4))
-    return make_gaussian_pass<TwoPass<Depth::bits8, 4>>(queue, task, plane, out);
-  if (is(Depth::bits10, 1))
-    return make_gaussian_pass<TwoPass<Depth::bits10, 1>>(queue, task, plane, out);
-  if (is(Depth::bits10, 2))
-    return make_gaussian_pass<TwoPass<Depth::bits10, 2>>(queue, task, plane, out);
-  if (is(Depth::bits16, 1))
-    return make_gaussian_pass<TwoPass<Depth::bits16, 1>>(queue, task, plane, out);
-  if (is(Depth::bits16, 2))
-    return make_gaussian_pass<TwoPass<Depth::bits16, 2>>(queue, task, plane, out);
-  if (is(Depth::bits16, 4))
-    return make_gaussian_pass<TwoPass<Depth::bits16, 4>>(queue, task, plane, out);
-  return {};
+  if (depth == Depth::bits8) return make_of<Depth::bits8, 1, 2, 3, 4>(queue, task, plane, out);
+  if (depth == Depth::bits10) return make_of<Depth::bits10, 1, 2>(queue, task, plane, out);
+  return make_of<Depth::bits16, 1, 2, 4>(queue, task, plane, out);
 }
 
 }  // namespace vf::cuda

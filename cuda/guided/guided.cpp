@@ -1,15 +1,13 @@
-// This is the plan of the guided matte on the GPU. It has three launches, or two at subsample 1 of
-// packed frames. They are chained by programmatic dependent launch where the device has it, which
-// saves 2 to 3 µs per frame.
+// Plans the guided matte on the GPU. It has three launches, or two at subsample 1 of packed frames.
+// They are chained by programmatic dependent launch, which saves 2 to 3 µs.
 //
-//   guided_mask         makes the samples of an external mask or of a chroma key
-//   guided_statistics   finds (a, b) of each window
-//   guided_means        makes their means, and the result at subsample 1
-//   guided_steady       blends the means with those of the previous frames, with `temporal`
-//   guided_layers       makes the colours of foreground=estimate and background=blur
-//   guided_apply        makes the result
-//
-// With refine=colors, the statistics are of samples that guided_colors.h makes before them.
+//   guided_mask        makes the samples of an external mask or of a chroma key
+//   guided_statistics  finds (a, b) of each window, of samples of guided_colors.h with
+//                      refine=colors
+//   guided_means       makes their means, and the result at subsample 1
+//   guided_steady      blends the means with those of the previous frames, with `temporal`
+//   guided_layers      makes the colours of foreground=estimate and background=blur
+//   guided_apply       makes the result
 //
 // The frame is read twice (the first time every s-th row) and written once, also in place: each
 // pixel is written by the thread that read it last, or after a launch that read it.
@@ -147,8 +145,7 @@ class CudaGuided final : public GuidedPlan {
  private:
   bool external() const { return task_.params.mask == MatteMask::external; }
   bool colors() const { return task_.params.refine == MatteRefine::colors; }
-  // Whether the statistics read words of the guide and the mask that were made before them, and not
-  // the frame.
+  // Whether the statistics read words of the guide and the mask, and not the frame.
   bool guide_is_words() const {
     return colors() || (makes_mask() && task_.source.type == Type::u8);
   }
@@ -257,7 +254,7 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(cuda_.allocate(Memory::device, size_t(mask_samples_.pitch) * t.low_height * size,
                           &mask_memory_));
     mask_samples_.data = mask_memory_.data();
-    mask_pass_ = {guided_mask(size_of(t.source.type), t.source.type == Type::f32, external()),
+    mask_pass_ = {guided_mask(t.source.type, external()),
                   {dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0, early_}};
     return {};
   }
@@ -323,8 +320,7 @@ class CudaGuided final : public GuidedPlan {
     if (type != Type::u8 || r > 128) {
       const int rows = blocks_of(lh, std::min(lh, processors)), blocks = blocks_of(lh, rows);
       any_.arguments.sums.strip = rows;
-      any_.pass = {guided_statistics_wide(size_of(type), type == Type::f32),
-                   {dim3(blocks), kWideThreads}};
+      any_.pass = {guided_statistics_wide(type), {dim3(blocks), kWideThreads}};
       const size_t sums = size_t(blocks) * kGuidedMoments * (2 * size_t(lw) + 1);
       VF_TRY(cuda_.allocate(Memory::device, sums * sizeof(double), &wide_));
       any_.arguments.scratch = wide_.data();
@@ -375,8 +371,7 @@ class CudaGuided final : public GuidedPlan {
     return {};
   }
 
-  // Chooses as many strips as there are blocks in one wave: 12 warps a processor. Returns false if
-  // the window is too wide for so few warps.
+  // Chooses strips for one wave of blocks: 12 warps a processor. False if the window is too wide.
   bool stream(int warps, Statistics* s) const {
     const GuidedTask& t = task_;
     GuidedStatistics& a = s->arguments;
@@ -432,13 +427,12 @@ class CudaGuided final : public GuidedPlan {
 
   void choose_apply() {
     const GuidedTask& t = task_;
-    const int size = size_of(t.source.type), n = t.params.subsample;
-    const bool is_float = t.source.type == Type::f32;
+    const int n = t.params.subsample;
     const auto shape = [&](int columns, int rows) {
       return Launch{dim3(blocks_of(t.width, 32 * columns), blocks_of(t.height, 8 * rows)), 256, 0,
                     early_};
     };
-    steady_pass_ = {guided_steady(size, is_float),
+    steady_pass_ = {guided_steady(t.source.type),
                     {dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0, early_}};
     if (n == 4 || n % 8 == 0) {
       const bool plain = t.params.despill <= 0 && (t.params.output != MatteOutput::composite ||
@@ -460,7 +454,7 @@ class CudaGuided final : public GuidedPlan {
       planes_pass_ = {guided_apply_planes(to_words_, t.layers.blurs, plain), shape(4, 2)};
     }
     for (const bool words : {false, true})
-      pixels_pass_[words] = {guided_apply_pixels(size, is_float, cell_, words && cell_ == 1),
+      pixels_pass_[words] = {guided_apply_pixels(t.source.type, cell_, words && cell_ == 1),
                              cell_ == 1 ? shape(1, kGuidedRowsPerThread) : shape(cell_, cell_)};
   }
 

@@ -1,11 +1,13 @@
 // These device helpers serve all kernels of the guided matte.
 #pragma once
 
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <type_traits>
 
 #include "cuda/core/ptx.cuh"
+#include "cuda/core/warp.cuh"
 #include "cuda/guided/guided.h"
 #include "filters/guided_colors.h"
 
@@ -24,9 +26,22 @@ __device__ __forceinline__ float4 lerp(float4 a, float4 b, float t) {
   return make_float4(fmaf(t, b.x - a.x, a.x), fmaf(t, b.y - a.y, a.y), fmaf(t, b.z - a.z, a.z),
                      fmaf(t, b.w - a.w, a.w));
 }
-__device__ __forceinline__ float4 shuffle_up(float4 v, int by) {
-  return make_float4(__shfl_up_sync(~0u, v.x, by), __shfl_up_sync(~0u, v.y, by),
-                     __shfl_up_sync(~0u, v.z, by), __shfl_up_sync(~0u, v.w, by));
+__device__ __forceinline__ float4 sum_up_to_lane(float4 v) {
+  return make_float4(sum_up_to_lane(v.x), sum_up_to_lane(v.y), sum_up_to_lane(v.z),
+                     sum_up_to_lane(v.w));
+}
+__device__ __forceinline__ uint32_t two_halves(float low, float high) {
+  return uint32_t(__half_as_ushort(__float2half_rn(low))) |
+         uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
+}
+
+// Interpolates along a row of four pixels between the three samples around them, at subsample 4.
+template <class V>
+__device__ __forceinline__ void along(const V (&s)[3], V (&out)[4]) {
+  out[0] = lerp(s[0], s[1], .625f);
+  out[1] = lerp(s[0], s[1], .875f);
+  out[2] = lerp(s[1], s[2], .125f);
+  out[3] = lerp(s[1], s[2], .375f);
 }
 
 // Counts the samples that the window round `at` has inside an axis of n samples.
@@ -87,7 +102,6 @@ __device__ __forceinline__ Pixel<T> read_pixel(const GuidedSource& g, int x, int
 __device__ __forceinline__ int pixel_of(int i, int subsample, int n) {
   return min(i * subsample + (subsample >> 1), n - 1);
 }
-// Reads sample (x, y).
 template <class T, bool with_mask>
 __device__ __forceinline__ Pixel<T> read_sample(const GuidedSource& g, const GuidedGrid& grid,
                                                 int x, int y) {
@@ -98,23 +112,29 @@ __device__ __forceinline__ uint32_t word_of(const Pixel<uint8_t>& p, uint32_t ma
   return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | mask << 24;
 }
 
-// Returns a colour of a word less 128. The byte becomes the mantissa of 2^23, because I2F runs at a
-// quarter of the rate.
+// Returns a colour of a word less 128, as the mantissa of 2^23: I2F runs at a quarter of the rate.
 __device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
   return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
 }
-// Returns the matte of a word. ab is times inv_scale, so that the multiply-add clamps it.
+// Returns the matte of a pixel from its colours relative to `midpoint`. ab is times inv_scale, so
+// that the multiply-add clamps it.
+__device__ __forceinline__ float matte_of(float4 ab, float r, float g, float b) {
+  return __saturatef(fmaf(ab.x, r, fmaf(ab.y, g, fmaf(ab.z, b, ab.w))));
+}
 __device__ __forceinline__ float matte_of_word(const GuidedPacked& g, uint32_t word, float4 ab) {
-  return __saturatef(
-      fmaf(ab.x, code_of(word, g.code[0]),
-           fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
+  return matte_of(ab, code_of(word, g.code[0]), code_of(word, g.code[1]), code_of(word, g.code[2]));
 }
 __device__ __forceinline__ uint32_t with_matte(const GuidedPacked& g, uint32_t word, float q) {
   return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
 }
-// Puts its matte into the word.
+// Puts its matte into the word, or into each of four words.
 __device__ __forceinline__ uint32_t finish(const GuidedPacked& g, uint32_t word, float4 ab) {
   return with_matte(g, word, matte_of_word(g, word, ab));
+}
+__device__ __forceinline__ uint4 finish(const GuidedPacked& g, const uint4& q,
+                                        const float4 (&ab)[4]) {
+  return make_uint4(finish(g, q.x, ab[0]), finish(g, q.y, ab[1]), finish(g, q.z, ab[2]),
+                    finish(g, q.w, ab[3]));
 }
 
 // Interpolates the means of 4 x 2 pixels from (x, y) on, which share their samples. x is a multiple
@@ -123,8 +143,7 @@ template <bool pairs>
 class CellMeans {
  public:
   __device__ __forceinline__ CellMeans(const GuidedCoefficients& g, int x, int y) {
-    // This is floor((x + 0.5) / s - 0.5) without the half pixel, which never crosses a cell's edge
-    // here.
+    // This is floor((x + 0.5) / s - 0.5): the half pixel never crosses a cell's edge here.
     const int s = g.grid.subsample, quarter = x >> 2;
     const int left = pairs ? (2 * x + s) / (2 * s) - 1 : quarter - 1,
               up = (2 * y + s) / (2 * s) - 1;
@@ -133,38 +152,33 @@ class CellMeans {
     fy_ = (y + .5f) * per_s_ - .5f - up;
     const float4* const top = g.mean + size_t(max(up, 0)) * g.grid.width;
     const float4* const bottom = g.mean + size_t(min(up + 1, g.grid.height - 1)) * g.grid.width;
-    const int a = max(left, 0), b = min(left + 1, g.grid.width - 1),
-              c = min(left + 2, g.grid.width - 1);
-    t0_ = __ldg(top + a);
-    t1_ = __ldg(top + b);
-    u0_ = __ldg(bottom + a);
-    u1_ = __ldg(bottom + b);
-    if (!pairs) {
-      t2_ = __ldg(top + c);
-      u2_ = __ldg(bottom + c);
+    const int column[3] = {max(left, 0), min(left + 1, g.grid.width - 1),
+                           min(left + 2, g.grid.width - 1)};
+#pragma unroll
+    for (int k = 0; k < kColumns; k++) {
+      top_[k] = __ldg(top + column[k]);
+      bottom_[k] = __ldg(bottom + column[k]);
     }
   }
   // Gives the means of row j of the pixels.
   __device__ __forceinline__ void row(int j, float4 (&ab)[4]) const {
     const float f = j ? fy_ + per_s_ : fy_;
-    const float4 c0 = lerp(t0_, u0_, f), c1 = lerp(t1_, u1_, f);
-    if (pairs) {
-      ab[0] = lerp(c0, c1, fx_);
-      ab[1] = lerp(c0, c1, fx_ + per_s_);
-      ab[2] = lerp(c0, c1, fx_ + 2 * per_s_);
-      ab[3] = lerp(c0, c1, fx_ + 3 * per_s_);
+    float4 c[kColumns];
+#pragma unroll
+    for (int k = 0; k < kColumns; k++) c[k] = lerp(top_[k], bottom_[k], f);
+    if constexpr (pairs) {
+      ab[0] = lerp(c[0], c[1], fx_);
+#pragma unroll
+      for (int i = 1; i < 4; i++) ab[i] = lerp(c[0], c[1], fx_ + i * per_s_);
     } else {
-      const float4 c2 = lerp(t2_, u2_, f);
-      ab[0] = lerp(c0, c1, .625f);
-      ab[1] = lerp(c0, c1, .875f);
-      ab[2] = lerp(c1, c2, .125f);
-      ab[3] = lerp(c1, c2, .375f);
+      along(c, ab);
     }
   }
 
  private:
+  static constexpr int kColumns = pairs ? 2 : 3;
   float per_s_, fx_, fy_;
-  float4 t0_, t1_, t2_, u0_, u1_, u2_;
+  float4 top_[kColumns], bottom_[kColumns];
 };
 
 // Settles the means (a, b) at a sample with refine=colors. The guide is summed over the sample and

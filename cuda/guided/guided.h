@@ -1,6 +1,5 @@
-// The arguments of the guided matte's kernels: a small struct for each step. A plan fills them when
-// it is made. For each frame it sets only the pointers in GuidedSource, GuidedDestination and
-// GuidedPacked.
+// The arguments of the guided matte's kernels: a small struct for each step. For each frame, a plan
+// sets only the pointers in GuidedSource, GuidedDestination and GuidedPacked.
 //
 // The guided filter works on samples of the frame. For each window of samples it finds (a, b), with
 // which the matte of a pixel is a . colours + b. Colours are taken relative to `midpoint`.
@@ -31,9 +30,8 @@ struct GuidedWords {
   uint32_t order = 0x3210;
 };
 
-// Holds pixels of u8 in a plane of luma and one of both chroma components, which has half the width
-// and height (NV12). Rows begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2
-// pixels.
+// Pixels of u8 in a plane of luma and one of both chroma components of half the size (NV12). Rows
+// begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2 pixels.
 struct GuidedPlanes {
   uint8_t *luma = nullptr, *chroma = nullptr;  // null where components are read or written alone
   int luma_pitch = 0, chroma_pitch = 0;        // bytes
@@ -96,8 +94,7 @@ struct ExternalMask {
   int count = 0;
 };
 
-// The mask at the samples, which guided_mask makes: one component per sample or, for u8, one word
-// of the guide and the mask.
+// The mask at the samples: a component per sample or, for u8, a word of the guide and the mask.
 struct GuidedMaskSamples {
   void* data = nullptr;
   int pitch = 0;  // samples
@@ -192,7 +189,7 @@ struct GuidedPass {
   Launch shape;
 
   Status enqueue(CudaQueue& queue, const std::decay_t<Arguments>&... arguments) const {
-    return launch("guided matte", kernel, shape, queue.cuda_stream(), arguments...);
+    return launch("guided matte", kernel, shape, queue, arguments...);
   }
 };
 
@@ -214,32 +211,29 @@ constexpr int kGuidedRowsPerThread = 4;  // for guided_apply_pixels, cell 1
 GuidedStatisticsKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
 // Takes 4 warps if not `direct`.
 GuidedStatisticsKernel guided_statistics_streaming(bool direct, int warps);
-GuidedStatisticsKernel guided_statistics_wide(int component_size, bool is_float);
-// Makes the mask's samples, by blocks of 32 x 8 in 256 threads: those of an external mask or, for
-// u8, of the chroma key.
-GuidedMaskKernel guided_mask(int component_size, bool is_float, bool external);
+GuidedStatisticsKernel guided_statistics_wide(Type type);
+// Makes samples of an external mask or, for u8, of the chroma key, by blocks of 32 x 8.
+GuidedMaskKernel guided_mask(Type type, bool external);
 // Makes the second means, in tiles of 32 * columns_per_lane columns. 0 columns stand for streaming,
 // with up to 1024 threads. With `last`, the kernel writes the result instead of the means.
 GuidedMeansKernel guided_means(int columns_per_lane, bool last);
 // Makes the second means and the result, by blocks of 128 x 32 pixels in 256 threads. It is for
 // refine=colors with (a, b) of guided_colors_statistics.cu in strips of one row.
 GuidedMeansKernel guided_means_apply();
-GuidedSteadyKernel guided_steady(int component_size, bool is_float);
+GuidedSteadyKernel guided_steady(Type type);
 // Writes the result by 4 x 2 pixels. `pairs`: the subsample is a multiple of 8, and not 4.
 GuidedPackedKernel guided_apply_cells(bool pairs);
 // Writes the result by 4 x 4 pixels, from subsample 3 on. `aligned`: the words are, to 16 bytes.
 GuidedPackedKernel guided_apply_quads(bool aligned);
 // Writes the result pixel by pixel, with everything allowed. `cell` is the side of the square of
 // pixels that must be done together: 1, 2 or 8.
-GuidedPixelsKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
+GuidedPixelsKernel guided_apply_pixels(Type type, int cell, bool packed);
 // Writes the result of a source of planes at subsample 4, by 4 x 2 pixels. With `words`, the frame
 // is of words. Otherwise it is of planes, and has a composite over a colour or, with `blurs`, over
-// the blurred frame. `plain`: no colour is despilled or estimated, and words have
-// MatteOutput::alpha.
+// the blurred frame. `plain`: without despill or estimate; words have MatteOutput::alpha.
 GuidedPixelsKernel guided_apply_planes(bool words, bool blurs, bool plain);
 // Writes a result whose colours change, by 4 x 2 pixels of words aligned to 16 bytes: every output
-// but the matte. `pairs` is as above. `plain` is for frames without despill and
-// over an opaque background.
+// but the matte. `plain`: without despill and over an opaque background.
 GuidedColoursKernel guided_apply_colours(bool pairs, bool plain);
 
 }  // namespace vf::cuda

@@ -2,13 +2,11 @@
 //
 // Idea: (a, b) of the samples round a pixel, interpolated, times its colours. Pixels are fetched
 // before the wait for the means, which hides their latency behind the launch before.
-//
-// cells   subsample 4 or a multiple of 8: 4 x 2 pixels per thread share their samples.
-// quads   from subsample 3: 4 x 4 pixels lie within 3 x 3 samples.
-// pixels  everything else: any subsample, component type and place of components, every output. A
-//         thread takes a cell of subsampled planes, so that it has read all that it writes in
-//         place.
-//
+//   cells   subsample 4 or a multiple of 8: 4 x 2 pixels per thread share their samples.
+//   quads   from subsample 3: 4 x 4 pixels lie within 3 x 3 samples.
+//   pixels  everything else: any subsample, component type, place of components and output. A
+//           thread takes a cell of subsampled planes, so that it has read all that it writes in
+//           place.
 // Traffic: the frame once in and once out; the samples come from L1 and L2.
 #include "cuda/guided/guided_layers.cuh"
 
@@ -35,12 +33,7 @@ __global__ __launch_bounds__(256) void cells(const GuidedPacked g, const GuidedC
     if (j && !two) break;
     float4 ab[4];
     means.row(j, ab);
-    uint4 q = pixels[j];
-    q.x = finish(g, q.x, ab[0]);
-    q.y = finish(g, q.y, ab[1]);
-    q.z = finish(g, q.z, ab[2]);
-    q.w = finish(g, q.w, ab[3]);
-    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out.pitch : 0)), q);
+    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out.pitch : 0)), finish(g, pixels[j], ab));
   }
 }
 
@@ -159,9 +152,7 @@ __global__ __launch_bounds__(256) void pixels(const GuidedSource in, const Guide
     }
     const float4 ab = lerp(top, bottom, fy);
     const float v[3] = {float(pixel[j].v[0]), float(pixel[j].v[1]), float(pixel[j].v[2])};
-    const float q =
-        __saturatef(fmaf(ab.x, v[0] - g.midpoint,
-                         fmaf(ab.y, v[1] - g.midpoint, fmaf(ab.z, v[2] - g.midpoint, ab.w))));
+    const float q = matte_of(ab, v[0] - g.midpoint, v[1] - g.midpoint, v[2] - g.midpoint);
     if constexpr (packed) {
       uint32_t word = uint32_t(rounded<T>(g, opacity(g, q))) << 24;
       float out[3];
@@ -194,7 +185,6 @@ __global__ __launch_bounds__(256) void cells_of_planes(const GuidedSource in,
   if (!live) return;
   [[maybe_unused]] constexpr int unroll =
       cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
-  const float per_s = 1.f / m.grid.subsample;
   float q[cell][cell], seen[3][cell][cell];
 #pragma unroll unroll
   for (int j = 0; j < cell; j++)
@@ -204,18 +194,10 @@ __global__ __launch_bounds__(256) void cells_of_planes(const GuidedSource in,
       q[j][i] = 0;
       if (x >= in.width || y >= in.height) continue;
       const Pixel<T> p = read_pixel<T, false, false>(in, x, y);
-      int ix, iy;
-      const float fx = place(x, per_s, m.grid.width, &ix), fy = place(y, per_s, m.grid.height, &iy);
-      const int jx = min(ix + 1, m.grid.width - 1), jy = min(iy + 1, m.grid.height - 1);
-      const float4* const top = m.mean + size_t(iy) * m.grid.width;
-      const float4* const bottom = m.mean + size_t(jy) * m.grid.width;
-      const float4 ab = lerp(lerp(__ldg(top + ix), __ldg(top + jx), fx),
-                             lerp(__ldg(bottom + ix), __ldg(bottom + jx), fx), fy);
-      q[j][i] = __saturatef(fmaf(
-          ab.x, float(p.v[0]) - g.midpoint,
-          fmaf(ab.y, float(p.v[1]) - g.midpoint, fmaf(ab.z, float(p.v[2]) - g.midpoint, ab.w))));
 #pragma unroll
       for (int c = 0; c < 3; c++) seen[c][j][i] = float(p.v[c]);
+      q[j][i] = matte_of(means_at(m, x + .5f, y + .5f), seen[0][j][i] - g.midpoint,
+                         seen[1][j][i] - g.midpoint, seen[2][j][i] - g.midpoint);
     }
 #pragma unroll unroll
   for (int j = 0; j < cell; j++)
@@ -270,10 +252,10 @@ GuidedPackedKernel guided_apply_quads(bool aligned) {
   return aligned ? quads<true> : quads<false>;
 }
 
-GuidedPixelsKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
+GuidedPixelsKernel guided_apply_pixels(Type type, int cell, bool packed) {
   if (packed) return pixels<uint8_t, true>;
-  if (is_float) return pixels_of<float>(cell);
-  return component_size == 2 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);
+  if (type == Type::f32) return pixels_of<float>(cell);
+  return type == Type::u16 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);
 }
 
 }  // namespace vf::cuda

@@ -45,22 +45,21 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
 
   const bool low = p.subsample != GuidedColors::kStep;
   const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
-  const bool early = queue.device().starts_early(), is_float = task.source.type == Type::f32;
-  const int size = size_of(task.source.type);
+  const bool early = queue.device().starts_early();
+  const Type type = task.source.type;
   const dim3 tiles(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   if (tiles.y > 65535)
     return Status::error(Code::unsupported,
                          "height is %d, which is too large for refine=colors on CUDA", task.height);
   for (int reads = 0; reads < 3; reads++)
-    samples_[reads] = {
-        guided_samples(size, is_float, GuidedReads(reads), p.mask == MatteMask::external),
-        {dim3(blocks_of(c.width, 32), blocks_of(c.height, 8)), 256, 0, early}};
+    samples_[reads] = {guided_samples(type, GuidedReads(reads), p.mask == MatteMask::external),
+                       {dim3(blocks_of(c.width, 32), blocks_of(c.height, 8)), 256, 0, early}};
   prior_ = {votes_prior(c.distance, tensor), {tiles, 256, 0, early}};
   votes_ = {votes_of(tensor, c.reach),
             {dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height), 256,
              size_t(votes_shared(c.reach)), early}};
   result_ = {votes_result(), {tiles, 256, 0, early}};
-  low_ = {votes_low(size, is_float),
+  low_ = {votes_low(type),
           {dim3(blocks_of(grid_.width, 32), blocks_of(grid_.height, 8)), 256, 0, early}};
   // Where there is a block for each processor at most, more warps are faster.
   const dim3 blocks(blocks_of(c.width, kVotesStatisticsX), blocks_of(c.height, kVotesStatisticsY));

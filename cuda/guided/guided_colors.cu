@@ -1,9 +1,7 @@
-// Corrects the mask by colours (refine=colors of the guided matte), before the guided filter.
-// docs/spec/matte.md has the formulas.
+// Corrects the mask by colours (refine=colors). docs/spec/matte.md has the formulas.
 //
 // A sample is the mean of 4 x 4 pixels, and a cell is 8 x 8 samples. Each launch is a short chain
-// of loads and barriers on few warps. So the speed depends on the number of launches, and on how
-// soon their loads are under way.
+// of loads and barriers on few warps: how soon loads are under way limits the speed.
 //
 //   samples  means of the frame as words of four bytes: the guide and the mask
 //   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells
@@ -11,22 +9,21 @@
 //   result   guide and matte as words of four bytes, for the guided filter; at the defaults
 //            guided_colors_statistics.cu has this and the guided filter's first launch in one
 //
-// The vote: u = 1 - |F - m|^2 / 24 v is a scalar product of (F, |F|^2, 1) and (2 m, -1, ..) / 24 v,
-// so 16 samples times 8 cells are one product of matrices. Each factor is split into two halves, of
-// which three of the four products count. They fill 14 of the 16 products of m16n8k16, and their
-// precision is that of fp32 to about 1e-5. Lane t of a quad holds channel t, and the fourth lane
-// holds |F|^2. The kernel max(u, 0)^8 and the weighted sums are computed in fp32. Without tensor
-// cores, or where S is so small that halves overflow, each lane takes a sample and goes over the
-// cells. Tiles of cells that have no weight for a class are left out. Four blocks of votes fill a
-// processor's registers: five would share one, as they start early, while others had three.
+// The vote: u = 1 - F - m|^2 / 24 v is a scalar product of (F, |F|^2, 1) and (2 m, -1, ..) / 24 v,
+//                   so 16 samples times 8 cells are one product of matrices. Each factor is split
+//                   into two halves, of which three of the four products count, for a precision of
+//                   about 1e-5. They fill 14 of the 16 products of m16n8k16. Lane t of a quad holds
+//                   channel t, and the fourth lane holds |F|^2. The kernel max(u, 0)^8 and the
+//                   weighted sums are computed in fp32. Without tensor cores, or where S is so
+//                   small that halves overflow, each lane takes a sample and goes over the cells.
+//                   Tiles of cells that have no weight for a class are left out. Four blocks of
+//                   votes fill a processor's registers: five would share one, as they start early,
+//                   while others had three.
 //
 // Traffic: the frame is read once. Each sample has 4 bytes that are written once and read three
-// times, 2 for the prior and 8 for the vote. Each cell has 40 bytes for each class. A block without
-// a sample in the band makes no votes.
+// times, 2 for the prior and 8 for the vote. Each cell has 40 bytes for each class.
 #include "cuda/guided/guided_colors.cuh"
 #include "cuda/guided/guided_mask.cuh"
-
-#include <cuda_fp16.h>
 
 namespace vf::cuda {
 namespace {
@@ -67,10 +64,6 @@ __device__ __forceinline__ uint32_t word_at(const ColorVotes& v, int x, int y) {
   return x < v.width && y < v.height ? v.words[size_t(y) * v.pitch + x] : 0;
 }
 
-__device__ __forceinline__ uint32_t halves(float low, float high) {
-  return uint32_t(__half_as_ushort(__float2half_rn(low))) |
-         uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
-}
 // Returns what a float has beyond its half.
 __device__ __forceinline__ float rest_of(float v) {
   return v - __half2float(__float2half_rn(v));
@@ -141,10 +134,10 @@ __device__ __forceinline__ void write_models(const ColorVotes& v, const Place& p
     return;
   }
   const float ga = 2 * k * a, gb = 2 * k * b, gc = 2 * k * c, one = fmaf(-k, squares, 1.f);
-  out[0] = make_uint4(halves(ga, rest_of(ga)), halves(ga, one), halves(gb, rest_of(gb)),
-                      halves(gb, rest_of(one)));
-  out[1] =
-      make_uint4(halves(gc, rest_of(gc)), halves(gc, 0), halves(-k, rest_of(-k)), halves(-k, 0));
+  out[0] = make_uint4(two_halves(ga, rest_of(ga)), two_halves(ga, one), two_halves(gb, rest_of(gb)),
+                      two_halves(gb, rest_of(one)));
+  out[1] = make_uint4(two_halves(gc, rest_of(gc)), two_halves(gc, 0), two_halves(-k, rest_of(-k)),
+                      two_halves(-k, 0));
 }
 
 // ---- the prior ---------------------------------------------------------------------------------
@@ -191,8 +184,7 @@ struct Sides {
   static constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach;
   static constexpr int words = (width + 31) / 32;
   using Bits = uint32_t[2][rows][words];
-  // Room for the squared distances inside the band, which reaches min(kReach, kMaxDistance)
-  // samples.
+  // Room for the squared distances inside the band, of min(kReach, kMaxDistance) samples.
   static constexpr int distances =
       kReach <= GuidedColors::kMaxDistance ? (kReach + 1) * (kReach + 1) : kReach * kReach;
 };
@@ -298,8 +290,7 @@ __device__ __forceinline__ void start_errors(VoteErrors* errors) {
     errors->sums[i / kErrorSums][i % kErrorSums] = 0;
 }
 
-// The squared distance along a row of bits to the nearest one, of at most kReach + 1 samples; the
-// lane's own sample is kReach bits on.
+// The squared distance, up to kReach + 1 samples, along a row of bits, of which kReach come before.
 template <int kReach>
 __device__ __forceinline__ uint16_t square_along(const uint32_t* row, int lane) {
   int d;
@@ -439,8 +430,7 @@ __device__ __forceinline__ void make_gaussian(const ColorVotes& v, const VoteArr
   if (tid < 16) m.models[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
 }
 
-// Starts to copy the models of the block's windows, and loads their weights: of cells outside the
-// frame zeros.
+// Starts to copy the models of the block's windows, and loads their weights: zeros outside.
 template <bool tensor, int kReach>
 __device__ __forceinline__ void fetch_models(const ColorVotes& v, const VoteArrays<kReach>& m) {
   const Window w(kReach ? kReach : v.reach);
@@ -519,11 +509,10 @@ __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const Vot
   const Feature f = feature_of(v, word);
   const float channel[4] = {f.v[0], f.v[1], f.v[2],
                             fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]))};
-  // Halves and what is left beside them: first of the sample's channels, then of the four samples'
-  // channel t.
+  // Halves and rests: first of the sample's channels, then of the four samples' channel t.
   uint32_t value[4];
 #pragma unroll
-  for (int c = 0; c < 4; c++) value[c] = halves(channel[c], rest_of(channel[c]));
+  for (int c = 0; c < 4; c++) value[c] = two_halves(channel[c], rest_of(channel[c]));
   transpose_quad(t, value);
   uint4 a[2];
   const uint32_t one = t < 2 ? 0x3c00u << 16 : 0;

@@ -183,7 +183,6 @@ struct Sureness {
   }
 };
 
-// Returns P as a code value.
 __device__ __forceinline__ uint32_t matte_byte(float logit) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(-logit)), 255.f, 0.5f));
 }

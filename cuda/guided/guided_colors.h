@@ -10,8 +10,7 @@ namespace vf::cuda {
 class MaskUploads;
 
 // The sums tell how the votes disagree with the mask (MaskErrors of the library), each as number <<
-// 40 | sum. The last sum is that of the steps of luma. Blocks add to several copies, so that they
-// do not wait for each other.
+// 40 | sum. The last sum is that of the steps of luma. Blocks add to several copies.
 constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorBins,
               kErrorSums = kErrorClasses + 1;
 constexpr int kErrorCopies = 8;
@@ -81,10 +80,10 @@ using VotesStatisticsKernel = void (*)(GuidedSums, ColorVotes);
 
 // Makes the samples, by blocks of 32 x 8. Quads are of a width that is a multiple of 4, and have no
 // chroma key. `external`: the mask is external.
-SamplesKernel guided_samples(int component_size, bool is_float, GuidedReads reads, bool external);
+SamplesKernel guided_samples(Type type, GuidedReads reads, bool external);
 SamplesKernel guided_samples_of_planes(bool external);
 // Makes the guided filter's samples at another subsample.
-VotesLowKernel votes_low(int component_size, bool is_float);
+VotesLowKernel votes_low(Type type);
 // Makes the prior for distances of up to `distance` samples, and the models. With `tensor`, here
 // and below, models and votes are for tensor cores: from 8.0, and for S of at least
 // kVotesTensorSigma.

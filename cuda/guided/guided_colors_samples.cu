@@ -17,15 +17,13 @@ __device__ __forceinline__ uint32_t byte_of(const GuidedSource& g, uint32_t sum,
   return uint32_t((510ull * sum + full) / (2 * full));
 }
 
-// Returns a component as it counts in a sum.
 template <class T>
 __device__ __forceinline__ uint32_t counted(const GuidedSource& g, T v) {
   if (std::is_same<T, float>::value) return uint32_t(fmaf(__saturatef(float(v)), 65535.f, 0.5f));
   return min(uint32_t(v), uint32_t(g.full));
 }
 
-// Returns the mean of size x size pixels from (x, y) on as the guide's bytes and, where
-// `with_mask`, the mask's.
+// Returns the mean of size x size pixels as the guide's bytes and, with `with_mask`, the mask's.
 template <class T, bool with_mask>
 __device__ __forceinline__ uint32_t mean_word(const GuidedSource& g, int x, int y, int size) {
   uint32_t sum[4] = {};
@@ -104,32 +102,29 @@ __global__ __launch_bounds__(256) void low_samples(const GuidedSource g, const G
                     fy * ((8 - fx) * of(four[2]) + fx * of(four[3])) + 32) >>
                    6);
   };
-  GuidedSide side;
-  side.outside = between([](const GuidedSide& s) { return int(s.outside); });
-  side.side = between([](const GuidedSide& s) { return int(s.side); });
-  side.sure[0] = between([](const GuidedSide& s) { return int(s.sure[0]); });
-  side.sure[1] = between([](const GuidedSide& s) { return int(s.sure[1]); });
-  v.sides[size_t(y) * grid.width + x] = side;
+  v.sides[size_t(y) * grid.width + x] = {between([](const GuidedSide& s) { return s.outside; }),
+                                         between([](const GuidedSide& s) { return s.side; }),
+                                         {between([](const GuidedSide& s) { return s.sure[0]; }),
+                                          between([](const GuidedSide& s) { return s.sure[1]; })}};
 }
 
 template <bool external>
-SamplesKernel samples_of(int component_size, bool is_float, GuidedReads reads) {
-  if (is_float) return samples<float, external>;
-  if (component_size == 2) return samples<uint16_t, external>;
+SamplesKernel samples_of(Type type, GuidedReads reads) {
+  if (type == Type::f32) return samples<float, external>;
+  if (type == Type::u16) return samples<uint16_t, external>;
   if (reads == GuidedReads::planes) return guided_samples_of_planes(external);
   return reads == GuidedReads::quads ? samples_quads<external> : samples<uint8_t, external>;
 }
 
 }  // namespace
 
-SamplesKernel guided_samples(int component_size, bool is_float, GuidedReads reads, bool external) {
-  return external ? samples_of<true>(component_size, is_float, reads)
-                  : samples_of<false>(component_size, is_float, reads);
+SamplesKernel guided_samples(Type type, GuidedReads reads, bool external) {
+  return external ? samples_of<true>(type, reads) : samples_of<false>(type, reads);
 }
 
-VotesLowKernel votes_low(int component_size, bool is_float) {
-  if (is_float) return low_samples<float>;
-  return component_size == 2 ? low_samples<uint16_t> : low_samples<uint8_t>;
+VotesLowKernel votes_low(Type type) {
+  if (type == Type::f32) return low_samples<float>;
+  return type == Type::u16 ? low_samples<uint16_t> : low_samples<uint8_t>;
 }
 
 }  // namespace vf::cuda

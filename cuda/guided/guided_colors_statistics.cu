@@ -1,16 +1,15 @@
 // Makes the result of the votes and the guided filter's statistics in one launch (refine=colors),
 // for windows of 9 x 9 samples of 4 pixels, which are the defaults.
 //
-// Idea: votes, guide and X of a tile are copied to shared memory, 16 bytes at a time, while a warp
-// finds the mask's error, and P is made of them. A lane then takes two columns. It adds up nine
-// rows of them by dp4a, four rows with an instruction, and then adds across by shuffles, for both
-// columns together. First moments share registers in pairs, as 81 * 255 fits 16 bits. A warp makes
-// 56 columns of one row or, where there are many blocks, of two rows, whose windows share eight.
-// The next launch may start at once: it fetches pixels before it waits. Blocks without a sample in
-// the band near them stop when they know it.
-//
-// Traffic: 14 bytes of each sample are read 1.8 times. 16 bytes of (a, b) and 4 bytes of sides are
-// written. Where guided_means takes (a, b), they are summed up down strips of two rows.
+// Idea: votes, guide and X of a tile are copied to shared memory while a warp finds the mask's
+// error, and P is made of them. A lane then takes two columns. It adds up nine rows of them by
+// dp4a, four rows with an instruction, and then adds across by shuffles. First moments share
+// registers in pairs, as 81 * 255 fits 16 bits. A warp makes 56 columns of one row or, where there
+// are many blocks, of two rows, whose windows share eight. The next launch may start at once: it
+// fetches pixels before it waits. Blocks without a sample in the band near them stop when they know
+// it.
+// Traffic: 14 bytes of each sample are read 1.8 times. 16 bytes of (a, b), summed up down strips
+// where guided_means takes them, and 4 bytes of sides are written.
 #include "cuda/guided/guided_colors.cuh"
 #include "cuda/guided/guided_moments.cuh"
 
@@ -30,8 +29,7 @@ __device__ __forceinline__ void sum_across(uint32_t first, uint32_t second, uint
   out[1] = second + __shfl_down_sync(~0u, four, 1) + __shfl_down_sync(~0u, four, 3);
 }
 
-// 8 samples of the prior are 16 bytes, and they begin kPriorHalo samples to the left of the others.
-// There is one more row above and below.
+// 8 samples of the prior are 16 bytes. There are kPriorHalo more to the left, and one around.
 constexpr int kPriorWide = kWide + 8, kPriorHalo = 4;
 static_assert(kVotesStatisticsX % 8 == 0 && kRadius + kPriorHalo == 8 && kAround % 2 == 0,
               "copies of 16 bytes are aligned");

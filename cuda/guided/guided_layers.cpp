@@ -77,8 +77,8 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
 
   const bool early = queue.device().starts_early();
   for (int reads = 0; reads < 3; reads++)
-    sample_[reads] = {guided_samples(size_of(task.source.type), task.source.type == Type::f32,
-                                     GuidedReads(reads), task.params.mask == MatteMask::external),
+    sample_[reads] = {guided_samples(task.source.type, GuidedReads(reads),
+                                     task.params.mask == MatteMask::external),
                       {dim3(blocks_of(l.width, 32), blocks_of(l.height, 8)), 256}};
   matte_ = {layers_samples(task.params.subsample == GuidedLayers::kStep),
             {tiles, kLayersTileX * kLayersTileY, 0, early}};

@@ -1,20 +1,18 @@
-// Makes the layers of the guided matte at a low resolution, by two short launches between the
-// second means and the result.
+// Makes the matte's layers at a low resolution, between the second means and the result.
 //
-//   samples  A thread block makes a tile of 32 x 16 samples, and reads the samples around it that
-//            its windows need. It computes their matte a from the means of (a, b), then the sums
-//            of both layers' weights, colours and squared colours over 7 x 7 samples, then the
-//            colours F and B with their variances, and the mean of F over 3 x 3. The sums are
-//            running sums, down and along, of integers, so they are exact. It also sums the tile's
-//            cells for the blur, and adds up all of them.
+//   samples  A thread block makes a tile of 32 x 16 samples from those that its windows reach. It
+//            computes their matte a from the means of (a, b), then the sums of both layers'
+//            weights, colours and squared colours over 7 x 7 samples, then the colours F and B with
+//            their variances, and the mean of F over 3 x 3. The sums are running sums of integers,
+//            so they are exact. It also sums the tile's cells for the blur, and adds up all of
+//            them.
 //   blur     A thread block blurs a tile of cells in shared memory, first down, with two rows per
-//            thread, and then along. The Gaussian has at most 25 taps, whatever sigma is. Each
-//            block adds up the totals of all blocks by itself, which gives the frame's mean
-//            background. A narrow blur has two rounds of this.
-//
+//            thread, and then along, with at most 25 taps. Each block adds up the totals of all
+//            blocks by itself, which gives the frame's mean background. A narrow blur has two
+//            rounds of this.
 // Traffic: 20 bytes per sample are read 1.9 times from L2, and 16 are written. 16 bytes per cell
 // are read 6 times, and 8 are written. At 1080p the launches have 255 and about 136 thread blocks,
-// so latency limits the speed, not traffic.
+// so latency limits the speed.
 #include "cuda/guided/guided_layers.cuh"
 
 namespace vf::cuda {
@@ -22,29 +20,16 @@ namespace {
 
 using L = GuidedLayers;
 
-// Returns the means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these
-// samples.
+// Returns the means of (a, b) at a sample's centre. `same`: the guided filter has these samples.
 template <bool same>
-__device__ __forceinline__ float4 means_at(const GuidedCoefficients& g, int x, int y) {
-  if (same) {
-    return __ldg(g.mean + size_t(y) * g.grid.width + x);
-  } else {
-    const float per_s = 1.f / g.grid.subsample;
-    int i, j;
-    const float fx = place_at(L::kStep * (x + .5f), per_s, g.grid.width, &i);
-    const float fy = place_at(L::kStep * (y + .5f), per_s, g.grid.height, &j);
-    const int i1 = min(i + 1, g.grid.width - 1), j1 = min(j + 1, g.grid.height - 1);
-    const float4 *top = g.mean + size_t(j) * g.grid.width,
-                 *bottom = g.mean + size_t(j1) * g.grid.width;
-    return lerp(lerp(__ldg(top + i), __ldg(top + i1), fx),
-                lerp(__ldg(bottom + i), __ldg(bottom + i1), fx), fy);
-  }
+__device__ __forceinline__ float4 means_of_sample(const GuidedCoefficients& g, int x, int y) {
+  if (same) return __ldg(g.mean + size_t(y) * g.grid.width + x);
+  return means_at(g, L::kStep * (x + .5f), L::kStep * (y + .5f));
 }
 
-// Returns the matte of a sample that has the colours of `word`.
-__device__ __forceinline__ float matte_of(const Layers& l, float4 ab, uint32_t word) {
+__device__ __forceinline__ float matte_of_sample(const Layers& l, float4 ab, uint32_t word) {
   const auto value = [&](int c) { return fmaf(float(word >> 8 * c & 255), l.unit, -l.midpoint); };
-  return __saturatef(fmaf(ab.x, value(0), fmaf(ab.y, value(1), fmaf(ab.z, value(2), ab.w))));
+  return matte_of(ab, value(0), value(1), value(2));
 }
 
 constexpr int kTileX = kLayersTileX, kTileY = kLayersTileY;
@@ -85,8 +70,7 @@ struct Tile {
   uint2 better[kOutY][kOutX];           // F of the first round, improved, as halves
 };
 
-// Makes the first round from the sums over the window of a sample: the improved F, and B, each with
-// the variance of its colours.
+// Makes the improved F, and B, with their variances, from the sums over a sample's window.
 __device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int count, uint2* better,
                                             uint2* behind) {
   const uint32_t sums[2] = {s.v[0] & 0xffff, s.v[0] >> 16};
@@ -210,8 +194,7 @@ __device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word)
   return minimum + (2 * rest * rest + 255) / 510;
 }
 
-// Sums up the tile's cells, and the tile. `weight` has w of its samples, and 0 outside of the
-// frame.
+// Sums up the tile's cells, and the tile. `weight` has w of its samples, and 0 outside.
 __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[kWide], int halo,
                                        const uint16_t (&weight)[kTileY][kTileX],
                                        uint32_t (&cells)[kTileX * kTileY][4],
@@ -241,9 +224,8 @@ __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[
   }
 #pragma unroll
   for (int c = 0; c < 4; c++) {
-#pragma unroll
-    for (int d = 16; d; d /= 2) all[c] += __shfl_xor_sync(~0u, all[c], d);
-    if ((tid & 31) == 0) atomicAdd(&total[c], all[c]);
+    const uint32_t sum = sum_of_lanes(all[c]);
+    if ((tid & 31) == 0) atomicAdd(&total[c], sum);
   }
   __syncthreads();
   for (int i = tid; i < count; i += kThreads) {
@@ -279,14 +261,14 @@ __global__ __launch_bounds__(kThreads) void samples(const GuidedCoefficients g, 
     const int i = tid + kThreads * k, x = x0 + i % kWide, y = y0 + i / kWide;
     const bool in = i < kHigh * kWide && x >= 0 && y >= 0 && x < l.width && y < l.height;
     word[k] = in ? __ldg(l.words.data + size_t(y) * l.words.pitch + x) & 0x00ffffff : 0;
-    ab[k] = in ? means_at<same>(g, x, y) : make_float4(0, 0, 0, 0);
+    ab[k] = in ? means_of_sample<same>(g, x, y) : make_float4(0, 0, 0, 0);
   }
 #pragma unroll
   for (int k = 0; k < count; k++) {
     const int i = tid + kThreads * k, c = i % kWide, r = i / kWide, x = x0 + c, y = y0 + r;
     if (i >= kHigh * kWide) break;
     const bool in = x >= 0 && y >= 0 && x < l.width && y < l.height;
-    const float q = matte_of(l, ab[k], word[k]);
+    const float q = matte_of_sample(l, ab[k], word[k]);
     const uint32_t a = uint32_t(fmaf(q, 255.f, 0.5f));
     tile.words[r][c] = in ? word[k] | a << 24 : 0;
     if (l.estimates) tile.weights[r][c] = in ? uint16_t(L::purity(a) | L::purity(255 - a) << 8) : 0;

@@ -2,35 +2,43 @@
 // colours to halves, and find the subject's and the background's colours of a pixel.
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include "cuda/guided/guided.cuh"
 #include "cuda/guided/guided_layers.h"
 
 namespace vf::cuda {
 
-// Finds where a place of the frame, in pixels from its corner, lies among n samples: the sample
-// before it, and the distance from there.
+// Finds where a place, in pixels, lies among n samples: after which one, and the distance from it.
 __device__ __forceinline__ float place_at(float at, float per_s, int n, int* before) {
   const float t = fminf(fmaxf(at * per_s - .5f, 0.f), float(n - 1));
   const float whole = floorf(t);
   *before = int(whole);
   return t - whole;
 }
-// Finds where pixel i lies among n samples.
 __device__ __forceinline__ float place(int i, float per_s, int n, int* before) {
   return place_at(float(i) + .5f, per_s, n, before);
 }
 
-__device__ __forceinline__ uint32_t two_halves(float low, float high) {
-  return uint32_t(__half_as_ushort(__float2half_rn(low))) |
-         uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
-}
 __device__ __forceinline__ float low_half(uint32_t v) {
   return __half2float(__ushort_as_half(uint16_t(v)));
 }
 __device__ __forceinline__ float high_half(uint32_t v) {
   return __half2float(__ushort_as_half(uint16_t(v >> 16)));
+}
+
+// Interpolates the values of the four of width x height samples around a place of the frame.
+template <class T, class Value>
+__device__ __forceinline__ auto value_at(const T* samples, int width, int height, float x, float y,
+                                         float per_s, const Value& value) {
+  int i, j;
+  const float fx = place_at(x, per_s, width, &i), fy = place_at(y, per_s, height, &j);
+  const int i1 = min(i + 1, width - 1), j1 = min(j + 1, height - 1);
+  const T *top = samples + size_t(j) * width, *bottom = samples + size_t(j1) * width;
+  const auto at = [&](const T* p) { return value(__ldg(p)); };
+  return lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
+}
+__device__ __forceinline__ float4 means_at(const GuidedCoefficients& g, float x, float y) {
+  return value_at(g.mean, g.grid.width, g.grid.height, x, y, 1.f / g.grid.subsample,
+                  [](const float4& v) { return v; });
 }
 
 // Three halves.
@@ -107,14 +115,9 @@ __device__ __forceinline__ void estimate_at(const GuidedResult& g, int x, int y,
                                             float* v) {
   const GuidedLayerColors& l = g.layers;
   if (!l.found || q == 0 || q == 1) return;
-  constexpr float per_s = 1.f / GuidedLayers::kStep;
-  int i, j;
-  const float fx = place(x, per_s, l.width, &i), fy = place(y, per_s, l.height, &j);
-  const int i1 = min(i + 1, l.width - 1), j1 = min(j + 1, l.height - 1);
-  const uint4 *top = l.found + size_t(j) * l.width, *bottom = l.found + size_t(j1) * l.width;
-  const auto at = [](const uint4* p) { return layer_colors(__ldg(p)); };
   const LayerColors at_pixel =
-      lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
+      value_at(l.found, l.width, l.height, x + .5f, y + .5f, 1.f / GuidedLayers::kStep,
+               [](const uint4& v) { return layer_colors(v); });
   float f[4], b[4];
 #pragma unroll
   for (int c = 0; c < 3; c++) {
@@ -143,15 +146,8 @@ __device__ __forceinline__ void background_at(const GuidedResult& g, int x, int 
     for (int c = 0; c < 3; c++) out[c] = g.background[c];
     return;
   }
-  const float per_s = 1.f / l.blurred_step;
-  int i, j;
-  const float fx = place(x, per_s, l.blurred_width, &i), fy = place(y, per_s, l.blurred_height, &j);
-  const int i1 = min(i + 1, l.blurred_width - 1), j1 = min(j + 1, l.blurred_height - 1);
-  const uint2 *top = l.blurred + size_t(j) * l.blurred_width,
-              *bottom = l.blurred + size_t(j1) * l.blurred_width;
-  const auto at = [](const uint2* p) { return blurred_colors(__ldg(p)); };
-  const float4 v =
-      lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
+  const float4 v = value_at(l.blurred, l.blurred_width, l.blurred_height, x + .5f, y + .5f,
+                            1.f / l.blurred_step, [](const uint2& v) { return blurred_colors(v); });
   out[0] = (v.x + kLayerMiddle) * l.unit;
   out[1] = (v.y + kLayerMiddle) * l.unit;
   out[2] = (v.z + kLayerMiddle) * l.unit;
@@ -191,8 +187,7 @@ __device__ __forceinline__ float opacity(const GuidedResult& g, float q) {
   return q * g.full;
 }
 
-// Finds all colours of a pixel whose source has the colours `seen`, in the destination's colour
-// space.
+// Finds the result's colours of a pixel whose source has the colours `seen`.
 __device__ __forceinline__ void colours(const GuidedResult& g, int x, int y, const float* seen,
                                         float q, float* out) {
   float v[3] = {seen[0], seen[1], seen[2]}, own[3], behind[3] = {};

@@ -44,8 +44,7 @@ class GuidedLayersPlan {
   // Allocates, and tells the result where the colours are. `result` has the values' scale.
   Status prepare(CudaQueue& queue, const GuidedTask& task, GuidedResult* result);
   bool used() const { return l_.estimates || l_.blurs; }
-  // Enqueues the layers of a frame whose means are enqueued. `samples` are those of refine=colors;
-  // null where they have to be made here.
+  // Enqueues the layers of a frame. `samples` are those of refine=colors, or null: made here.
   Status enqueue(const GuidedSource& source, const ExternalMask& mask,
                  const GuidedCoefficients& means, const SampleWords* samples, GuidedReads reads);
 

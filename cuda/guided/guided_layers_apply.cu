@@ -1,5 +1,4 @@
-// Writes the guided matte's result where colours change (premultiplied, over a background, or the
-// subject's own), in frames of words.
+// Writes the guided matte's result in frames of words where colours change.
 //
 // Idea: as `cells` of guided_apply.cu, 4 x 2 pixels per thread that share their samples. Few pixels
 // have a matte between 0 and 1: the threads of others do not read the subject's colours, those

@@ -1,8 +1,6 @@
-// Makes the mask's samples for refine=guided, one per thread. It reads an external mask, which is
-// small and stays in the cache, and writes a component per sample. For 8-bit frames it writes words
-// of the guide and the mask, which the statistics read fastest. It does so for a chroma key, too:
-// the statistics have few threads and would find each sample's key several times.
-//
+// Makes the mask's samples for refine=guided, one per thread: a component or, for 8-bit frames, a
+// word of the guide and the mask, which the statistics read fastest. That is so for a chroma key,
+// too: the statistics have few threads and would find each sample's key several times.
 // refine=colors needs no such launch: guided_colors_samples.cu reads the frame and the mask at
 // once.
 #include "cuda/guided/guided_mask.cuh"
@@ -42,9 +40,9 @@ __global__ __launch_bounds__(256) void mask_words(const GuidedSource g, const Gu
 
 }  // namespace
 
-GuidedMaskKernel guided_mask(int component_size, bool is_float, bool external) {
-  if (is_float) return mask_samples<float>;
-  if (component_size == 2) return mask_samples<uint16_t>;
+GuidedMaskKernel guided_mask(Type type, bool external) {
+  if (type == Type::f32) return mask_samples<float>;
+  if (type == Type::u16) return mask_samples<uint16_t>;
   return external ? mask_words<true> : mask_words<false>;
 }
 

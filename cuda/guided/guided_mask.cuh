@@ -7,8 +7,7 @@
 namespace vf::cuda {
 
 // Returns the mask at a position in half pixels of the frame, in units of 1 / kMaskOne. Parts are
-// few and small: their places and pixels stay in the cache, and neighbouring threads read the same
-// ones.
+// few and small: neighbouring threads read the same ones from the cache.
 __device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
   int maximum = 0;
   for (int i = 0; i < g.count; i++) {
@@ -30,7 +29,6 @@ __device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
   return maximum;
 }
 
-// Returns the mask as a code value of 8 bits.
 __device__ __forceinline__ uint32_t mask_byte(int v) {
   return uint32_t(v + (1 << 15)) >> 16;
 }
@@ -56,7 +54,6 @@ __device__ __forceinline__ void make_sample(const GuidedSource& g, const Externa
   to.data[size_t(y) * to.pitch + x] = word;
 }
 
-// Returns the mask as a component of the frame.
 template <class T>
 __device__ __forceinline__ T mask_component(const GuidedSource& g, int v) {
   if (std::is_same<T, float>::value) return T(float(v) * (1.f / kMaskOne));

@@ -2,16 +2,12 @@
 //
 // Idea: (a, b) come summed up down strips of rows, so a vertical window is a difference of two rows
 // and the totals of the strips between; the horizontal one is a difference of two prefix sums.
-//
-// tiles  4 or 8 rows x 32 * columns columns, halo included: all threads take the vertical windows
-//        into shared memory, then a warp makes the prefix sums of its row. At subsample 1 it also
-//        finishes the pixel.
-// streaming  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
-//
-// steady with `temporal`, a separate launch: the means are blended with those of the previous
-// frames
-//        where the guide stands still.
-//
+//   tiles      4 or 8 rows x 32 * columns columns, halo included: all threads take the vertical
+//              windows into shared memory, then a warp makes the prefix sums of its row. At
+//              subsample 1 it also finishes the pixel.
+//   streaming  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
+//   steady     with `temporal`, a separate launch: the means are blended with those of the previous
+//              frames where the guide stands still.
 // Traffic: 16 bytes a sample, read 3 to 6 times from L2; 16 written, or 4 read and 4 written where
 // it finishes.
 #include "cuda/guided/guided.cuh"
@@ -19,8 +15,7 @@
 namespace vf::cuda {
 namespace {
 
-// Holds a row of columns in shared memory. One float4 of padding follows each lane's `columns`, to
-// avoid bank conflicts.
+// A row of columns in shared memory. Padding behind each lane's `columns` avoids bank conflicts.
 template <int columns>
 struct Row {
   static constexpr int width = 32 * columns;
@@ -115,12 +110,7 @@ __global__ __launch_bounds__(32 * rows,
   float4 sum = zero;
 #pragma unroll
   for (int j = 0; j < columns; j++) sum = sum + row[R::at(lane * columns + j)];
-  float4 i = sum;
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const float4 u = shuffle_up(i, d);
-    if (lane >= d) i = i + u;
-  }
+  const float4 i = sum_up_to_lane(sum);
   float4 e = i - sum;
 #pragma unroll
   for (int j = 0; j < columns; j++) {
@@ -200,12 +190,7 @@ __global__ __launch_bounds__(1024) void streaming_means(const GuidedSums sums, c
       load(next_low, b0, b1);
     }
     const float4 t = v0 + v1;
-    float4 i = t;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-      const float4 u = shuffle_up(i, d);
-      if (lane >= d) i = i + u;
-    }
+    const float4 i = sum_up_to_lane(t);
     float4* const total = totals[y & 1];
     if (lane == 31) total[warp] = i;
     __syncthreads();
@@ -270,22 +255,16 @@ __global__ __launch_bounds__(256) void steady(const GuidedSource source, const G
 
 }  // namespace
 
-GuidedSteadyKernel guided_steady(int component_size, bool is_float) {
-  if (is_float) return steady<float>;
-  return component_size == 2 ? steady<uint16_t> : steady<uint8_t>;
+GuidedSteadyKernel guided_steady(Type type) {
+  if (type == Type::f32) return steady<float>;
+  return type == Type::u16 ? steady<uint16_t> : steady<uint8_t>;
 }
 
 GuidedMeansKernel guided_means(int columns_per_lane, bool last) {
-  switch (columns_per_lane) {
-    case 4:
-      return last ? tiles<true, 4, 4> : tiles<false, 4, 4>;
-    case 8:
-      return last ? tiles<true, 8, 8> : tiles<false, 8, 8>;
-    case 16:
-      return last ? tiles<true, 16, 4> : tiles<false, 16, 4>;
-    default:
-      return streaming_means;
-  }
+  if (columns_per_lane == 4) return last ? tiles<true, 4, 4> : tiles<false, 4, 4>;
+  if (columns_per_lane == 8) return last ? tiles<true, 8, 8> : tiles<false, 8, 8>;
+  if (columns_per_lane == 16) return last ? tiles<true, 16, 4> : tiles<false, 16, 4>;
+  return streaming_means;
 }
 
 }  // namespace vf::cuda

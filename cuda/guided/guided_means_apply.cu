@@ -1,6 +1,5 @@
-// Makes the guided filter's second means and the result in one launch, for the defaults of
-// refine=colors: windows of 9 x 9 samples of 4 pixels, and words aligned to 16 bytes of which only
-// alpha changes.
+// Makes the second means and the result in one launch, for the defaults of refine=colors: windows
+// of 9 x 9 samples of 4 pixels, and words aligned to 16 bytes of which only alpha changes.
 //
 // Idea: a block makes 128 x 32 pixels from 42 x 18 samples of (a, b). A thread sums one of their
 // four components down a column in place, then along part of a row. The means of 34 x 10 samples
@@ -117,13 +116,11 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       if (x >= w.width || y + j >= w.height) break;
-      uint4 q = pixels[j];
+      const uint4& q = pixels[j];
       const float matte = subject ? 1.f : 0.f;
-      q.x = with_matte(w, q.x, matte);
-      q.y = with_matte(w, q.y, matte);
-      q.z = with_matte(w, q.z, matte);
-      q.w = with_matte(w, q.w, matte);
-      __stcs(reinterpret_cast<uint4*>(out + size_t(j) * w.out.pitch), q);
+      __stcs(reinterpret_cast<uint4*>(out + size_t(j) * w.out.pitch),
+             make_uint4(with_matte(w, q.x, matte), with_matte(w, q.y, matte),
+                        with_matte(w, q.z, matte), with_matte(w, q.w, matte)));
     }
     wait_all_copies();
     end_after_previous();
@@ -200,13 +197,10 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
     for (int j = 0; j < 2; j++) {
       if (y + 2 * k + j >= w.height) return;
       const float f = (k & 1 ? .125f : .625f) + .25f * j;
-      const float4 c0 = lerp(a[0], b[0], f), c1 = lerp(a[1], b[1], f), c2 = lerp(a[2], b[2], f);
-      uint4 q = pixels[j];
-      q.x = finish(w, q.x, lerp(c0, c1, .625f));
-      q.y = finish(w, q.y, lerp(c0, c1, .875f));
-      q.z = finish(w, q.z, lerp(c1, c2, .125f));
-      q.w = finish(w, q.w, lerp(c1, c2, .375f));
-      __stcs(reinterpret_cast<uint4*>(out), q);
+      const float4 c[3] = {lerp(a[0], b[0], f), lerp(a[1], b[1], f), lerp(a[2], b[2], f)};
+      float4 ab[4];
+      along(c, ab);
+      __stcs(reinterpret_cast<uint4*>(out), finish(w, pixels[j], ab));
       out += w.out.pitch;
     }
 #pragma unroll

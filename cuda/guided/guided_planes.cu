@@ -9,8 +9,7 @@
 // The result has the same bits as that of the kernels for single components (guided_apply.cu),
 // because it multiplies and adds in the same order.
 //
-// Traffic: the frame once in for the samples; once in and once out for the result, whose samples
-// come from L1 and L2.
+// Traffic: the frame once in for the samples; once in and once out for the result.
 #include "cuda/guided/guided_colors.h"
 #include "cuda/guided/guided_layers.cuh"
 #include "cuda/guided/guided_mask.cuh"
@@ -65,17 +64,7 @@ __global__ __launch_bounds__(256) void samples(const GuidedSource g, const Exter
 
 enum class Result { words, composite, blurred };
 
-// Interpolates along a row of four pixels between the three samples around them.
-template <class V>
-__device__ __forceinline__ void along(const V (&s)[3], V (&out)[4]) {
-  out[0] = lerp(s[0], s[1], .625f);
-  out[1] = lerp(s[0], s[1], .875f);
-  out[2] = lerp(s[1], s[2], .125f);
-  out[3] = lerp(s[1], s[2], .375f);
-}
-
-// Finds the blurred background of 4 x 2 pixels: the luma of each, and the chroma of the first of
-// each four.
+// The blurred background of 4 x 2 pixels: luma of each, and chroma of the first of each four.
 struct Behind {
   float luma[2][4], chroma[2][2];
 };
@@ -127,7 +116,6 @@ __device__ __forceinline__ uint32_t clamped(float v) {
 __device__ __forceinline__ uint32_t rounded_any(const GuidedResult& g, float v) {
   return rounded(fminf(fmaxf(v, 0.f), g.full));
 }
-// Makes a word of the second bytes of four words.
 __device__ __forceinline__ uint32_t second_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return __byte_perm(__byte_perm(a, b, 0x0051), __byte_perm(c, d, 0x0051), 0x5410);
 }
@@ -201,8 +189,7 @@ __global__ __launch_bounds__(256, plain ? 4 : 3) void planes(const GuidedSource 
     for (int i = 0; i < 4; i++) {
       const float4 ab = lerp(top[i], bottom[i], from_top + .25f * j);
       const float own = code_of(luma[j], 0x7650 + i);
-      const float q =
-          __saturatef(fmaf(ab.x, own, fmaf(ab.y, v[i / 2][0], fmaf(ab.z, v[i / 2][1], ab.w))));
+      const float q = matte_of(ab, own, v[i / 2][0], v[i / 2][1]);
       mattes[i / 2] += q;
       float seen[3];
       if (result != Result::words) {

@@ -4,18 +4,13 @@
 // an instruction, or by adding the row that enters and subtracting the one that leaves. A prefix
 // sum along the row makes any window the difference of two prefixes. 8-bit sums are uint32 modulo
 // 2^32, exact for windows to 257 x 257. Moments are re-centred on the window's rounded mean in
-// int32, which is exact too, so nothing cancels at epsilon 1e-6. LDL^T then solves for (a, b) in
-// float.
-//
-// There are three kernels:
+// int32, so nothing cancels at epsilon 1e-6. LDL^T then solves for (a, b) in float.
 //   tile       is for windows to 63 x 63 of a subsampled frame. A block is 8, 16 or 24 rows x 128
-//              columns with halo. It stages its samples once, with all loads in flight together,
-//              and a warp takes 1 to 3 rows.
+//              columns with halo. It stages its samples once, and a warp takes 1 to 3 rows.
 //   streaming  is for subsample 1 and for wide windows. 52 sums stay in registers while a block
 //              goes down a strip. There are as many strips as fit the device in one wave.
 //   wide       is for 16 bits, float, and windows beyond 257. It works on whole rows, with 64-bit
 //              integer or double sums in global memory (L2).
-//
 // Traffic: a kernel reads the frame's samples once (streaming: about twice) and writes 16 bytes a
 // sample: (a, b), summed up down the strip of rows, which spares the second means half of its sums.
 #include "cuda/guided/guided_moments.cuh"
@@ -23,7 +18,6 @@
 namespace vf::cuda {
 namespace {
 
-// Reads sample (x, y) with its mask.
 template <class T>
 __device__ __forceinline__ Pixel<T> read_with_mask(const GuidedSource& in,
                                                    const GuidedStatistics& g, int x, int y) {
@@ -47,15 +41,6 @@ __device__ __forceinline__ void swap_row(uint32_t n, uint32_t o, uint32_t* sum, 
   for (int k = 0; k < 4; k++) sum[k * stride] += a[k] - b[k];
 #pragma unroll
   for (int k = 0; k < 9; k++) sum[(4 + k) * stride] += a[I[k]] * a[J[k]] - b[I[k]] * b[J[k]];
-}
-
-__device__ __forceinline__ uint32_t warp_inclusive(uint32_t v, int lane) {
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const uint32_t u = __shfl_up_sync(~0u, v, d);
-    if (lane >= d) v += u;
-  }
-  return v;
 }
 
 constexpr int kPrefixPitch = kStatisticsTile + 4;
@@ -128,7 +113,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
 #pragma unroll
     for (int k = 0; k < kMoments; k++) {
       const uint32_t s0 = sum[4 * k], s1 = s0 + sum[4 * k + 1], s2 = s1 + sum[4 * k + 2],
-                     s3 = s2 + sum[4 * k + 3], i = warp_inclusive(s3, lane), e = i - s3;
+                     s3 = s2 + sum[4 * k + 3], i = sum_up_to_lane(s3), e = i - s3;
       *reinterpret_cast<uint4*>(prefix + k * kPrefixPitch + 4 * lane) =
           make_uint4(e, e + s0, e + s1, e + s2);
       if (lane == 31) prefix[k * kPrefixPitch + kStatisticsTile] = i;
@@ -248,7 +233,7 @@ __global__ __launch_bounds__(32 * warps, blocks) void streaming(const GuidedSour
 #pragma unroll
     for (int k = 0; k < kMoments; k++) {
       const uint32_t t = sum[4 * k] + sum[4 * k + 1] + sum[4 * k + 2] + sum[4 * k + 3];
-      const uint32_t i = warp_inclusive(t, lane);
+      const uint32_t i = sum_up_to_lane(t);
       before[k] = i - t;
       if (lane == 31) totals[warp * 16 + k] = i;
     }
@@ -298,7 +283,6 @@ __device__ __forceinline__ Sum<T> product(T a, T b) {
     return (unsigned long long)(uint32_t(a)) * uint32_t(b);
 }
 
-// Returns moment k of a pixel.
 template <class T>
 __device__ __forceinline__ Sum<T> moment(const Pixel<T>& p, int k) {
   constexpr int I[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, J[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
@@ -353,12 +337,7 @@ __global__ __launch_bounds__(kWideThreads) void wide(const GuidedSource source,
     }
 #pragma unroll
     for (int k = 0; k < kMoments; k++) {
-      S i = sum[k];
-#pragma unroll
-      for (int d = 1; d < 32; d *= 2) {
-        const S u = __shfl_up_sync(~0u, i, d);
-        if (lane >= d) i += u;
-      }
+      const S i = sum_up_to_lane(sum[k]);
       if (lane == 31) totals[warp][k] = i;
       sum[k] = i - sum[k];  // before the thread's first column
     }
@@ -428,23 +407,16 @@ GuidedStatisticsKernel guided_statistics_tile(bool direct, int rows_per_warp, in
 
 GuidedStatisticsKernel guided_statistics_streaming(bool direct, int warps) {
   if (!direct) return streaming<false, 4, 3>;
-  switch (warps) {
-    case 1:
-      return streaming<true, 1, 12>;
-    case 2:
-      return streaming<true, 2, 6>;
-    case 3:
-      return streaming<true, 3, 4>;
-    case 4:
-      return streaming<true, 4, 3>;
-    default:
-      return streaming<true, 6, 2>;
-  }
+  return warps == 1   ? streaming<true, 1, 12>
+         : warps == 2 ? streaming<true, 2, 6>
+         : warps == 3 ? streaming<true, 3, 4>
+         : warps == 4 ? streaming<true, 4, 3>
+                      : streaming<true, 6, 2>;
 }
 
-GuidedStatisticsKernel guided_statistics_wide(int component_size, bool is_float) {
-  if (is_float) return wide<float>;
-  return component_size == 2 ? wide<uint16_t> : wide<uint8_t>;
+GuidedStatisticsKernel guided_statistics_wide(Type type) {
+  if (type == Type::f32) return wide<float>;
+  return type == Type::u16 ? wide<uint16_t> : wide<uint8_t>;
 }
 
 }  // namespace vf::cuda

@@ -17,8 +17,7 @@ using namespace letterbox;
 struct Group {
   int sub_x = 0, sub_y = 0;
   Args args = {};  // all but the image
-  // The components that args.from, args.to and args.padding point to. Their plane is -1 where the
-  // pointer is null.
+  // The components of args.from, args.to and args.padding, of plane -1 where these are null.
   Component from[4], to[4], padding;
   bool words = false;  // whether an aligned pixel of the destination is a word
   Kernel fallback;
@@ -162,7 +161,6 @@ class CudaLetterbox final : public Plan {
     }
   }
 
-  // Sets pointers and strides.
   void set_images(const Group& group, const Image& src, const Image& dst, Args* args,
                   Images* images) const {
     Args& g = *args;
@@ -191,7 +189,6 @@ class CudaLetterbox final : public Plan {
     }
   }
 
-  // Sets the arguments for a source and its destination, and chooses their kernel.
   const Kernel* choose(const Group& group, const Image& src, const Image& dst, Args* args,
                        Images* images) const {
     *args = group.args;
@@ -246,9 +243,9 @@ class CudaLetterbox final : public Plan {
         shape = {dim3(blocks_of(group.args.width, kSharedThreads), group.grid.y,
                       blocks_of(*n, kTogether)),
                  kSharedThreads};
-      if (*n > 1) return launch("letterbox", kernel->many, shape, queue_.cuda_stream(), many);
+      if (*n > 1) return launch("letterbox", kernel->many, shape, queue_, many);
     }
-    return launch("letterbox", kernel->one, {group.grid, kThreads}, queue_.cuda_stream(), one);
+    return launch("letterbox", kernel->one, {group.grid, kThreads}, queue_, one);
   }
 
   CudaQueue& queue_;

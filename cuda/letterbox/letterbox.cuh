@@ -180,7 +180,6 @@ __device__ __forceinline__ float normalised(const Args& g, int k, float code) {
   return __fmaf_rn(__fmaf_rn(-q, g.divide[k], v), g.reciprocal[k], q);
 }
 
-// Stores one pixel of code values.
 __device__ __forceinline__ void store(const Args& g, const Images& m, int x, int y,
                                       const float (&c)[4]) {
   if (g.store == Store::word) {
@@ -213,8 +212,7 @@ __device__ __forceinline__ void store(const Args& g, const Images& m, int x, int
   }
 }
 
-// Converts samples of the source to a pixel and stores it. In fixed point all samples except
-// subsampled chroma are integers.
+// Converts samples and stores the pixel. In fixed point only subsampled chroma has fractions.
 template <bool FIXED>
 __device__ __forceinline__ void finish(const Args& g, const Images& m, int x, int y,
                                        const float (&c)[4]) {

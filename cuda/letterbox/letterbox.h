@@ -98,11 +98,9 @@ struct FastLayout {
   enum class Chroma { packed, interleaved, planar } chroma = Chroma::packed;
   bool planar_tensor = false;  // `tensor` needs planes of equal strides
 };
-// Finds the kernels of a layout, and sets the arguments that only they use. `args` must have all
-// other arguments except the image.
+// Finds the kernels of a layout, and sets the arguments that only they use. `args` has the others.
 FastLayout fast_layout(const LetterboxTask& task, Args* args);
-// Returns the layout's kernel for a frame, or null if the alignment or size of the images allows
-// none.
+// Returns the layout's kernel for a frame, or null if the images' alignment or size allows none.
 const Kernel* fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* args,
                           Images* images);
 

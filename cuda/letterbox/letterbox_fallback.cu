@@ -1,5 +1,4 @@
-// Letterboxes every layout in one pass. letterbox_fast.cu has faster kernels for the layouts of
-// decoders and cameras.
+// Letterboxes every layout in one pass. letterbox_fast.cu is faster for frequent ones.
 //
 // Idea: a thread makes one destination pixel, and a warp makes 32 neighbours of a row. A thread
 // computes the source position and the weights in the rule's arithmetic, with each operation
@@ -7,8 +6,7 @@
 //
 // Traffic: the kernel reads the sampled source rows once, and writes the destination once.
 //
-// Tile: 256 x 1 pixels. Larger and two-dimensional tiles, several pixels per thread, and staging
-// rows in shared memory are slower.
+// Tile: 256 x 1 pixels. Larger tiles, several pixels per thread, and staged rows are slower.
 #include "cuda/letterbox/letterbox.cuh"
 
 namespace vf::cuda::letterbox {
@@ -143,26 +141,21 @@ __global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Launche
 }
 
 template <class T, Sampler M>
-Kernel bilinear_kernel() {
-  return {bilinear<T, M, 1>, bilinear<T, M, kMostImages>};
-}
-
-template <class T, bool AFFINE>
-Kernel other_kernel(Interpolation interpolation) {
+Kernel kernel_of(Interpolation interpolation) {
+  constexpr bool kAffine = M == Sampler::affine;
+  if (interpolation == Interpolation::bilinear)
+    return {bilinear<T, M, 1>, bilinear<T, M, kMostImages>};
   if (interpolation == Interpolation::nearest)
-    return {nearest<T, AFFINE, 1>, nearest<T, AFFINE, kMostImages>};
-  return {area<T, AFFINE, 1>, area<T, AFFINE, kMostImages>};
+    return {nearest<T, kAffine, 1>, nearest<T, kAffine, kMostImages>};
+  return {area<T, kAffine, 1>, area<T, kAffine, kMostImages>};
 }
 
 template <class T>
 Kernel kernel_for(Interpolation interpolation, Sampler m) {
-  const bool affine = m == Sampler::affine;
-  if (interpolation != Interpolation::bilinear)
-    return affine ? other_kernel<T, true>(interpolation) : other_kernel<T, false>(interpolation);
-  if (affine) return bilinear_kernel<T, Sampler::affine>();
+  if (m == Sampler::affine) return kernel_of<T, Sampler::affine>(interpolation);
   if constexpr (sizeof(T) == 1)
-    if (m == Sampler::edge_fixed) return bilinear_kernel<T, Sampler::edge_fixed>();
-  return bilinear_kernel<T, Sampler::edge>();
+    if (m == Sampler::edge_fixed) return kernel_of<T, Sampler::edge_fixed>(interpolation);
+  return kernel_of<T, Sampler::edge>(interpolation);
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 // every layout. With 1080p BGR to 640 x 640, 56 % of the pixels show the picture, and the others
 // only store the fill.
 //
-// A thread of a batch makes its pixel in up to four images, because positions and weights are the
-// same in all.
+// A thread of a batch makes its pixel in up to four images, whose positions and weights are equal.
 //
 // Two neighbouring pixels of 3 bytes are read as three aligned words and two funnel shifts. In the
 // last row, where the last word could reach past the frame, components are read one by one.
@@ -44,9 +43,8 @@ constexpr int kSharedBlocks = 1536 / kSharedThreads;
 enum class Shape { packed3, packed4, semi_planar, planar };
 enum class Out { tensor, word, any };  // planes of f32; 4 x 8 bit; all others
 
-// Conversions between float and integer take 8 times the cycles of an addition. Adding this number
-// to a float of up to 22 bits leaves its integer part in the last bits, rounded as the addition
-// rounds.
+// Conversions between float and integer take 8 times the cycles of an addition. Adding this to a
+// float of up to 22 bits leaves its integer part in the last bits, as the addition rounds.
 constexpr float kWhole = 12582912;  // 1.5 * 2^23
 constexpr int kWholeBits = 0x4b400000;
 
@@ -82,8 +80,7 @@ __device__ __forceinline__ void put(const Args& g, const Images& m, int x, int y
   }
 }
 
-// Holds two rows of two packed pixels. Pixels of 3 bytes are bytes 0 to 5 of `top` and `bottom`,
-// and pixels of 4 bytes are one word each.
+// Two rows of two packed pixels, of 3 bytes (bytes 0 to 5 of `top` and `bottom`) or a word each.
 struct Packed {
   unsigned top[2], bottom[2];
 };
@@ -97,8 +94,7 @@ __device__ __forceinline__ Packed load_packed(const Args& g, const Images& m, in
     return {{at<unsigned>(m.from[0], a), at<unsigned>(m.from[0] + 4, a)},
             {at<unsigned>(m.from[0], b), at<unsigned>(m.from[0] + 4, b)}};
   } else {
-    // Rows start at whole words, so both have the same shift. Bytes 0 to 5 lie in two words unless
-    // they start at the last byte of a word.
+    // Rows start at whole words. Bytes 0 to 5 lie in two words unless they start at the last byte.
     const unsigned first = 3u * i, shift = 8 * (first & 3), word = first & ~3u;
     const unsigned last = word + (shift == 24 ? 8 : 4);
     const unsigned a0 = at<unsigned>(m.from[0], row0 + word),
@@ -143,8 +139,7 @@ __device__ __forceinline__ ChromaAxis chroma_axis(const AxisArgs& a, float p) {
   return {__float_as_int(low) - kWholeBits, __fsub_rn(c, __fsub_rn(low, kWhole))};
 }
 
-// Returns edge_position of pixel d of the picture. It uses two floats if the plan has checked that
-// the results are equal.
+// Returns edge_position of pixel d of the picture, by two floats if that is known to be equal.
 __device__ __forceinline__ float picture_position(const AxisArgs& a, int d) {
   if (!a.two_floats) return float(__dadd_rn(__dmul_rn(double(d) + 0.5, a.step), -0.5));
   return two_float_position(d, a.step_high, a.step_low);
@@ -226,8 +221,7 @@ __device__ __forceinline__ void sample(const Args& g, const Images& m, Spot at, 
         c[k] = float((__umulhi(w0, top[k]) + __umulhi(w1, bottom[k]) + 2) >> 2);
     } else {
       if (N == 1) at.weigh<S>();
-        // Rounded weights may add up to slightly more than 1, and the rounding below still gives
-        // 255 for 255.
+        // Rounded weights may add up to slightly more than 1. The rounding still gives 255 for 255.
 #pragma unroll
       for (int k = 0; k < components; k++)
         c[k] = whole(__fadd_rn(mix(at.w, value<S>(p.top, 0, k), value<S>(p.top, 1, k),
@@ -348,14 +342,10 @@ void set_kernels(FastLayout* layout) {
 }
 
 template <Shape S, class T>
-void set_yuv_kernels(bool affine, FastLayout* layout) {
-  affine ? set_kernels<S, T, Sampler::affine>(layout) : set_kernels<S, T, Sampler::edge>(layout);
-}
-
-template <Shape S>
-void set_packed_kernels(bool affine, FastLayout* layout) {
-  affine ? set_kernels<S, uint8_t, Sampler::affine>(layout)
-         : set_kernels<S, uint8_t, Sampler::edge_fixed>(layout);
+void set_kernels(bool affine, FastLayout* layout) {
+  constexpr bool kPacked = S == Shape::packed3 || S == Shape::packed4;
+  affine ? set_kernels<S, T, Sampler::affine>(layout)
+         : set_kernels<S, T, kPacked ? Sampler::edge_fixed : Sampler::edge>(layout);
 }
 
 // Returns whether two_float_position is right for every pixel of the picture along an axis.
@@ -395,12 +385,12 @@ FastLayout fast_layout(const LetterboxTask& t, Args* g) {
       first.pixel_step() == first.channels) {
     layout.alignment = 4;
     if (first.channels == 4) {
-      set_packed_kernels<Shape::packed4>(affine, &layout);
+      set_kernels<Shape::packed4, uint8_t>(affine, &layout);
       return layout;
     }
     if (row_bytes(t.source, 0) % 4) g->last_row--;
     g->row_pairs = std::max(g->last_row - 1, 0);
-    set_packed_kernels<Shape::packed3>(affine, &layout);
+    set_kernels<Shape::packed3, uint8_t>(affine, &layout);
     return layout;
   }
 
@@ -416,13 +406,13 @@ FastLayout fast_layout(const LetterboxTask& t, Args* g) {
     layout.chroma = FastLayout::Chroma::interleaved;
     layout.alignment = 2 * size_of(t.source.type);
     g->v_first = t.from[1].channel == 1;
-    bytes ? set_yuv_kernels<Shape::semi_planar, uint8_t>(affine, &layout)
-          : set_yuv_kernels<Shape::semi_planar, uint16_t>(affine, &layout);
+    bytes ? set_kernels<Shape::semi_planar, uint8_t>(affine, &layout)
+          : set_kernels<Shape::semi_planar, uint16_t>(affine, &layout);
   } else if (t.source.planes == 3 && chroma.channels == 1 && chroma.pixel_step() == 1 &&
              t.source.plane[t.from[2].plane].pixel_step() == 1) {
     layout.chroma = FastLayout::Chroma::planar;
-    bytes ? set_yuv_kernels<Shape::planar, uint8_t>(affine, &layout)
-          : set_yuv_kernels<Shape::planar, uint16_t>(affine, &layout);
+    bytes ? set_kernels<Shape::planar, uint8_t>(affine, &layout)
+          : set_kernels<Shape::planar, uint16_t>(affine, &layout);
   }
   return layout;
 }

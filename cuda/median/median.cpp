@@ -34,18 +34,16 @@ void add(std::unique_ptr<PlanePass> pass, PlanePasses* out) {
 
 // Adds the passes of a square window that fits into the frame, or none if there is no kernel. The
 // build has networks for the windows for which they are the fastest.
-Status add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
-                  const Device& device, bool outliers_only, bool early, PlanePasses* out) {
+Status add_square(const Plane& plane, const Device& device, bool early, PlanePasses* out) {
   const bool u8 = plane.type == Type::u8;
   const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
   std::unique_ptr<PlanePass> single, all;
-  VF_TRY(make_network(device, one, plane, channels, l.channels, outliers_only, early, &single));
+  VF_TRY(make_network(device, one, plane, early, &single));
   if (!single) return {};
   // The last pass is for images that the others cannot load.
-  const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
-  add(make_3x3(plane, channels, l.channels, device, outliers_only, early), out);
-  if (rgba8)
-    VF_TRY(make_network(device, Format::rgba8, plane, channels, 4, outliers_only, early, &all));
+  const bool rgba8 = u8 && plane.channels == 4 && plane.step == 4 && plane.count > 1;
+  add(make_3x3(plane, device, early), out);
+  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, early, &all));
   add(std::move(all), out);
   add(std::move(single), out);
   return {};
@@ -54,17 +52,22 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
 Plane plane_of(const MedianTask& task, int index) {
   const PlaneLayout& l = task.layout.plane[index];
   const MedianPlane& m = task.plane[index];
-  Plane plane = {task.layout.type, l.width,     l.height, l.pixel_step(), m.size_x,
-                 m.size_y,         task.border, {},       task.threshold};
+  Plane plane = {};
+  plane.type = task.layout.type;
+  plane.width = l.width;
+  plane.height = l.height;
+  plane.step = l.pixel_step();
+  plane.size_x = m.size_x;
+  plane.size_y = m.size_y;
+  plane.border = task.border;
   std::copy_n(m.border_value, kMaxChannels, plane.border_value);
+  plane.outliers_only = task.outliers_only;
+  plane.threshold = task.threshold;
+  plane.channels = l.channels;
+  plane.mask = m.channels;
+  for (int c = 0; c < l.channels; c++)
+    if (m.channels >> c & 1) plane.index[plane.count++] = uint8_t(c);
   return plane;
-}
-Channels channels_of(const MedianTask& task, int index) {
-  const uint8_t mask = task.plane[index].channels;
-  Channels channels = {0, {}, mask};
-  for (int c = 0; c < task.layout.plane[index].channels; c++)
-    if (mask >> c & 1) channels.index[channels.count++] = uint8_t(c);
-  return channels;
 }
 
 // Makes the pass of a frame whose planes can be filtered by one launch. It does not replace the
@@ -75,10 +78,9 @@ std::unique_ptr<FramePass> make_frame(const CudaQueue& queue, const MedianTask& 
   std::vector<Plane> planes;
   for (int i = 0; i < task.layout.planes; i++) {
     planes.push_back(plane_of(task, i));
-    if (!in_3x3_frame(planes[i], channels_of(task, i), task.layout.plane[i].channels))
-      return nullptr;
+    if (!in_3x3_frame(planes[i])) return nullptr;
   }
-  return make_3x3_frame(planes, queue.device(), task.outliers_only);
+  return make_3x3_frame(planes, queue.device());
 }
 
 Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* out) {
@@ -87,31 +89,31 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
   if (m.copies()) return {};
   out->channels = m.channels;
   const Plane plane = plane_of(task, index);
-  const Channels channels = channels_of(task, index);
-
   const int size = m.size_x;
   const bool shrink = task.border == Border::shrink;
   if (m.size_x == m.size_y && l.height <= kMaxNetworkHeight &&
       !(shrink && (l.width < size || l.height < size)) &&
       !queue.kernel_limits().median_tile_sort_only) {
     Plane middle = plane;
-    if (shrink) middle.border = Border::replicate;  // these kernels do not have shrink
+    if (shrink) {  // which these kernels do not have
+      middle.border = Border::replicate;
+      middle.outliers_only = false;
+    }
     // An early start gains nothing after a kernel that does not let the next one start, such as
     // the copy of a frame in place or the edges of the frame before.
     const bool early = !shrink && task.placement != Placement::in_place;
-    VF_TRY(
-        add_square(middle, channels, l, queue.device(), task.outliers_only && !shrink, early, out));
+    VF_TRY(add_square(middle, queue.device(), early, out));
   }
   if (out->passes.empty()) {
     std::unique_ptr<PlanePass> all;
-    VF_TRY(make_tile_sort(queue, plane, channels, {{0, 0, l.width, l.height}}, &all));
+    VF_TRY(make_tile_sort(queue, plane, {{0, 0, l.width, l.height}}, &all));
     add(std::move(all), out);
   } else if (shrink && size <= kMaxEdges && plane.type != Type::f32) {
-    out->after.push_back(make_edges(plane, channels));
+    out->after.push_back(make_edges(plane));
   } else if (shrink) {
     const int r = size / 2, right = std::max(r, l.width - r), bottom = std::max(r, l.height - r);
     std::unique_ptr<PlanePass> edges;
-    VF_TRY(make_tile_sort(queue, plane, channels,
+    VF_TRY(make_tile_sort(queue, plane,
                           {{0, 0, l.width, r},
                            {0, bottom, l.width, l.height},
                            {0, r, r, bottom},
@@ -119,7 +121,7 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
                           &edges));
     out->after.push_back(std::move(edges));
   }
-  if (task.outliers_only) out->after.push_back(make_outliers(plane, channels, queue.device()));
+  if (task.outliers_only) out->after.push_back(make_outliers(plane, queue.device()));
   return {};
 }
 

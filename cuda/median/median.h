@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "cuda/median/median_types.h"
 #include "filters/border.h"
@@ -18,14 +17,12 @@ struct Plane {
   int size_x, size_y;
   Border border;
   uint32_t border_value[kMaxChannels];
+  bool outliers_only;
   uint32_t threshold;  // outliers differ by more, in stored units
-};
-
-// Channels of a plane that are filtered: `count` of them, numbered in `index`.
-struct Channels {
+  int channels;        // of a pixel
+  // The channels that are filtered: `count` of them, in `index`, and as bits of `mask`.
   int count;
-  uint8_t index[kMaxChannels];
-  uint8_t mask;  // bit c: channel c
+  uint8_t index[kMaxChannels], mask;
 };
 
 struct Rect {
@@ -37,41 +34,36 @@ struct Rect {
 // kernels may start before the previous one is done, where the device can do this.
 
 // median_3x3.cu takes windows of 3 x 3 with the borders replicate and reflect-101, of all channels
-// of u8 and u16 with one or two of them, and of rgba8. `all` is the number of the plane's channels,
-// filtered or not. With `outliers_only`, the same launch does the work of make_outliers.
-std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Channels& channels, int all,
-                                    const Device& device, bool outliers_only, bool early);
+// of u8 and u16 with one or two of them, and of rgba8. It also does the work of make_outliers.
+std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Device& device, bool early);
 // Tells whether a frame with such a plane can be filtered by one launch, and makes the pass for it.
-bool in_3x3_frame(const Plane& plane, const Channels& channels, int all);
-std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device,
-                                          bool outliers_only);
+bool in_3x3_frame(const Plane& plane);
+std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device);
 
 // median_network.cpp takes square windows for which the build has a network, with any border but
 // shrink. With `outliers_only`, the same launch does the work of make_outliers for integers,
 // if the network shares columns or the window is at most 11 x 11.
-Status make_network(const Device& device, Format format, const Plane& plane,
-                    const Channels& channels, int all, bool outliers_only, bool early,
+Status make_network(const Device& device, Format format, const Plane& plane, bool early,
                     std::unique_ptr<PlanePass>* out);
 
 // median_edges.cu takes integers with square windows and Border::shrink. It makes only the pixels
 // nearer to the edge than the radius, and is meant for small windows.
-std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channels);
+std::unique_ptr<PlanePass> make_edges(const Plane& plane);
 
 // median_tile_sort.cu takes any type, window, border and frame size. It makes the medians inside up
 // to 4 rectangles, of which some may be empty.
-Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& channels,
-                      const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out);
+Status make_tile_sort(CudaQueue& queue, const Plane& plane, const std::vector<Rect>& rects,
+                      std::unique_ptr<PlanePass>* out);
 
 // median_outliers.cu takes any type, window, border and frame size. It runs after the medians are
 // made, and gives pixels that are no outliers their own values.
-std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels,
-                                         const Device& device);
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Device& device);
 
-inline ChannelArgs channel_args(const Plane& plane, const Channels& channels) {
+inline ChannelArgs channel_args(const Plane& plane) {
   ChannelArgs a{};
-  for (int i = 0; i < channels.count; i++) {
-    a.index |= uint32_t(channels.index[i]) << (8 * i);
-    a.border_value |= uint64_t(plane.border_value[channels.index[i]]) << (16 * i);
+  for (int i = 0; i < plane.count; i++) {
+    a.index |= uint32_t(plane.index[i]) << (8 * i);
+    a.border_value |= uint64_t(plane.border_value[plane.index[i]]) << (16 * i);
   }
   return a;
 }

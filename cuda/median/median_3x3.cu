@@ -1,5 +1,4 @@
-// Makes 3 x 3 medians of dense 8-bit RGBA and of dense planes of one or two channels of 8 or 16
-// bits, without shared memory.
+// Makes 3 x 3 medians of dense 8-bit RGBA and of one or two channels of 8 or 16 bits.
 //
 // Idea: a register holds two values of which both neighbours are in the registers next to it: one
 // from each half of a thread's bytes, or with several channels a pixel's. So no column is sorted
@@ -67,7 +66,6 @@ __device__ __forceinline__ void medians(const Sorted* c, uint32_t one, uint32_t*
   }
 }
 
-// Computes the minima and the maxima of the same columns.
 __device__ __forceinline__ void extremes(const Sorted* c, uint32_t* low, uint32_t* high) {
 #pragma unroll
   for (int i = 0; i < 2; i++) {
@@ -76,8 +74,7 @@ __device__ __forceinline__ void extremes(const Sorted* c, uint32_t* low, uint32_
   }
 }
 
-// A block's warps lie one below the other, so that most of the rows that two of them read come from
-// L1.
+// A block's warps lie one below the other, so that most rows that two of them read are in L1.
 constexpr int kThreads = 128, kWords = 4, kWarps = kThreads / 32;
 
 struct RowsPlane {
@@ -89,8 +86,7 @@ struct RowsPlane {
   int across;                  // threads across the plane
   int first;                   // block
   int above, below;            // rows that the border shows there
-  // Selectors of the bytes, in the two words at an end of a row, of the word that the border shows
-  // beyond.
+  // Selectors, from the two words at an end of a row, of the word that the border shows beyond.
   uint32_t left, right;
   uint32_t keep;  // bits of a pixel of RGBA that are copied
 };
@@ -135,8 +131,7 @@ struct RowsLayout {
   static constexpr int kSets = kChannels == 4 ? 2 : 1;
   static constexpr int kOutputs = 64 / Bits / kSets, kColumns = kOutputs + 2;
 
-  // Makes the register of column k, where 0 is left of the outputs. `w` also has a word of each
-  // neighbour.
+  // Makes the register of column k; 0 is left of the outputs. `w` has a word of each neighbour.
   static __device__ __forceinline__ uint32_t column(const uint32_t (&w)[kWords + 2], int set,
                                                     int k) {
     if constexpr (kChannels == 4) {
@@ -154,7 +149,6 @@ struct RowsLayout {
     }
   }
 
-  // Makes the words of such registers of outputs.
   static __device__ __forceinline__ void words(const uint32_t (&sets)[kSets][kOutputs],
                                                uint32_t (&out)[kWords]) {
     const uint32_t(&v)[kOutputs] = sets[0];
@@ -320,26 +314,26 @@ __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constan
   if (a.overlaps) end_after_previous();
 }
 
-// Launches the kernel.
 class Rows {
  public:
-  static bool takes(const Plane& plane, const Channels& channels, int all) {
+  static bool takes(const Plane& plane) {
     const bool bytes = plane.type == Type::u8;
+    const int all = plane.channels;
     return (plane.border == Border::replicate || plane.border == Border::reflect_101) &&
            plane.size_x == 3 && plane.size_y == 3 && (bytes || plane.type == Type::u16) &&
            plane.step == all &&
-           ((all <= 2 && channels.count == all) || (bytes && all == 4 && channels.count > 1));
+           ((all <= 2 && plane.count == all) || (bytes && all == 4 && plane.count > 1));
   }
 
   // With `beside`, another plane's kernel runs at the same time.
-  Rows(const std::vector<Plane>& planes, uint8_t mask, bool outliers_only, bool beside)
-      : outliers_only_(outliers_only), bytes_(planes[0].type == Type::u8) {
+  Rows(const std::vector<Plane>& planes, bool beside)
+      : outliers_only_(planes[0].outliers_only), bytes_(planes[0].type == Type::u8) {
     gray_ = planes.size() == 1 && bytes_ && planes[0].step == 1;
     rgba_ = planes[0].step == 4;
-    args_.plane[0].keep = kept_bits(mask);
+    args_.plane[0].keep = kept_bits(planes[0].mask);
     // Four rows take fewer instructions than twice two. But with a threshold, the code for both
     // numbers of channels does not fit the instruction cache, and one plane has few threads.
-    rows_ = gray_ || rgba_ || !(outliers_only || beside) ? 4 : 2;
+    rows_ = gray_ || rgba_ || !(outliers_only_ || beside) ? 4 : 2;
     args_.border = planes[0].border;
     args_.threshold = planes[0].threshold;
     args_.one = 1;
@@ -352,7 +346,7 @@ class Rows {
   Status enqueue(CudaQueue& queue, bool early, bool overlaps) {
     args_.overlaps = overlaps;
     return launch("median 3x3", outliers_only_ ? kernel<true>(early) : kernel<false>(early),
-                  {grid_, kThreads, 0, early}, queue.cuda_stream(), args_);
+                  {grid_, kThreads, 0, early}, queue, args_);
   }
 
  private:
@@ -393,9 +387,9 @@ class Rows {
 
 class RowsPass final : public PlanePass {
  public:
-  RowsPass(const Plane& plane, uint8_t mask, const Device& device, bool outliers_only, bool early)
-      : rows_({plane}, mask, outliers_only, true),
-        outliers_only_(outliers_only),
+  RowsPass(const Plane& plane, const Device& device, bool early)
+      : rows_({plane}, true),
+        outliers_only_(plane.outliers_only),
         overlaps_(device.starts_early()),
         early_(early && overlaps_) {}
 
@@ -414,10 +408,8 @@ class RowsPass final : public PlanePass {
 
 class RowsFrame final : public FramePass {
  public:
-  RowsFrame(const std::vector<Plane>& planes, const Device& device, bool outliers_only)
-      : rows_(planes, 0xf, outliers_only, false),
-        planes_(int(planes.size())),
-        early_(device.starts_early()) {}
+  RowsFrame(const std::vector<Plane>& planes, const Device& device)
+      : rows_(planes, false), planes_(int(planes.size())), early_(device.starts_early()) {}
 
   bool takes(const Image& src, const Image& dst) const override {
     for (int i = 0; i < planes_; i++)
@@ -437,19 +429,17 @@ class RowsFrame final : public FramePass {
 
 }  // namespace
 
-std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Channels& channels, int all,
-                                    const Device& device, bool outliers_only, bool early) {
-  if (!Rows::takes(plane, channels, all)) return nullptr;
-  return std::make_unique<RowsPass>(plane, channels.mask, device, outliers_only, early);
+std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Device& device, bool early) {
+  if (!Rows::takes(plane)) return nullptr;
+  return std::make_unique<RowsPass>(plane, device, early);
 }
 
-bool in_3x3_frame(const Plane& plane, const Channels& channels, int all) {
-  return all <= 2 && Rows::takes(plane, channels, all);
+bool in_3x3_frame(const Plane& plane) {
+  return plane.channels <= 2 && Rows::takes(plane);
 }
 
-std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device,
-                                          bool outliers_only) {
-  return std::make_unique<RowsFrame>(planes, device, outliers_only);
+std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device) {
+  return std::make_unique<RowsFrame>(planes, device);
 }
 
 }  // namespace vf::cuda::median

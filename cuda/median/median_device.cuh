@@ -30,8 +30,7 @@ __device__ __forceinline__ int median_border_index(int i, int n, Border border) 
   return -1;
 }
 
-// These convert the bits of a float to an unsigned key of the same order, and back. NaN of any sign
-// is last.
+// Convert a float's bits to an unsigned key of the same order, and back. NaN of any sign is last.
 __host__ __device__ __forceinline__ uint32_t float_key(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0xffffffffu;
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -55,9 +54,8 @@ __device__ __forceinline__ void put_key(uint8_t* row, int index, uint32_t key) {
   if constexpr (Bits == 32) reinterpret_cast<uint32_t*>(row)[index] = float_bits(key);
 }
 
-// Returns the medians of outliers and the own values of other pixels, in words of components. An
-// outlier is the minimum or maximum of its window, and differs from the median by more than the
-// threshold.
+// Returns the medians of outliers and the own values of other pixels. An outlier is the minimum or
+// maximum of its window, and differs from the median by more than the threshold.
 template <int Bits>
 __device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, uint32_t minimum,
                                              uint32_t maximum, uint32_t threshold) {

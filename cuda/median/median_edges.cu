@@ -17,8 +17,7 @@ template <int Bits>
 __global__ void shrink_edges(const uint8_t* src, ptrdiff_t src_stride, uint8_t* dst,
                              ptrdiff_t dst_stride, int width, int height, int step, int radius,
                              ChannelArgs channels) {
-  // Threads are numbered along the rows at the top and bottom, then along the columns at both sides
-  // of the rows between.
+  // Threads go along the rows at the top and bottom, then the columns beside the rows between.
   const int channel = channels.index >> (8 * blockIdx.y) & 0xff;
   int i = blockIdx.x * blockDim.x + threadIdx.x, x, y;
   if (i < 2 * radius * width) {
@@ -48,16 +47,15 @@ __global__ void shrink_edges(const uint8_t* src, ptrdiff_t src_stride, uint8_t* 
 
 class EdgesPass final : public PlanePass {
  public:
-  EdgesPass(const Plane& plane, const Channels& channels)
-      : plane_(plane), channels_(channel_args(plane, channels)) {
+  explicit EdgesPass(const Plane& plane) : plane_(plane), channels_(channel_args(plane)) {
     const int64_t pixels = 2 * int64_t(plane.size_x / 2) * (plane.width + plane.height);
-    grid_ = dim3(unsigned((pixels + 127) / 128), channels.count);
+    grid_ = dim3(unsigned((pixels + 127) / 128), plane.count);
   }
 
   Status enqueue(CudaQueue& queue, const PlaneView& v, bool) override {
     const auto kernel = plane_.type == Type::u8 ? shrink_edges<8> : shrink_edges<16>;
-    return launch("median edges", kernel, {grid_, 128}, queue.cuda_stream(), v.src, v.src_stride,
-                  v.dst, v.dst_stride, plane_.width, plane_.height, plane_.step, plane_.size_x / 2,
+    return launch("median edges", kernel, {grid_, 128}, queue, v.src, v.src_stride, v.dst,
+                  v.dst_stride, plane_.width, plane_.height, plane_.step, plane_.size_x / 2,
                   channels_);
   }
 
@@ -69,8 +67,8 @@ class EdgesPass final : public PlanePass {
 
 }  // namespace
 
-std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channels) {
-  return std::make_unique<EdgesPass>(plane, channels);
+std::unique_ptr<PlanePass> make_edges(const Plane& plane) {
+  return std::make_unique<EdgesPass>(plane);
 }
 
 }  // namespace vf::cuda::median

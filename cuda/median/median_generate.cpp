@@ -1,6 +1,5 @@
 // The build runs this program. It prints the kernels of cuda/median/median_network.cuh, with a few
-// of one format in each source file so that files compile in parallel, and the table that finds
-// them.
+// of one format in each source file, and the table that finds them.
 //
 //   median_generate kernels FILE NAME...   prints these networks. A name has the format and size:
 //                                          network_u8_5, or shared_u8_15 with shared columns
@@ -21,8 +20,7 @@
 
 namespace {
 
-// Describes a kernel's shape. The shapes below were the fastest on an H200. `share` of 16 exchanges
-// go to the other pipe.
+// A kernel's shape: the fastest on an H200. `share` of 16 exchanges go to the other pipe.
 struct Config {
   const char* format;
   int size, tile_x, tile_y;
@@ -126,6 +124,19 @@ std::vector<SharedList> shared_lists(const vf::MedianNetwork& columns, int rows)
   return lists;
 }
 
+// Find the list that has a word, and the list of some columns.
+using ListPlace = std::vector<SharedList>::const_iterator;
+ListPlace list_with(const std::vector<SharedList>& lists, int word) {
+  return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
+    return word >= l.word && word < l.word + l.words;
+  });
+}
+ListPlace list_of(const std::vector<SharedList>& lists, int column, int columns) {
+  return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
+    return l.column == column && l.columns == columns;
+  });
+}
+
 // Prints the operations of a network as code, one part of them at a time.
 struct NetworkPrinter {
   using Op = vf::MedianNetwork::Op;
@@ -208,13 +219,8 @@ void print_tile(FILE* f, const vf::MedianNetwork& net, int group,
   NetworkPrinter p{f, net};
   const int half = net.tile_x / 2, size = net.size_x, count = int(net.ops.size());
   const auto in_group = [&](int x) { return ((x - net.tile_x + 1) % group + group) % group; };
-  const auto list_of = [&](const Op& op) {
-    return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
-      return op.a >= l.word && op.a < l.word + l.words;
-    });
-  };
   const auto first_column = [&](const Op& op) {
-    return op.kind == Op::shared ? op.b + list_of(op)->column : op.b;
+    return op.kind == Op::shared ? op.b + list_with(lists, op.a)->column : op.b;
   };
   // Operations that both halves need come before the loop.
   enum { nowhere, before, inside };
@@ -246,10 +252,8 @@ void print_tile(FILE* f, const vf::MedianNetwork& net, int group,
       fprintf(f, "ld.move(%d, %d);\n", x, to);
       continue;
     }
-    const auto from = list_of(op);
-    const auto other = std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
-      return l.column == in_group(to) && l.columns == from->columns;
-    });
+    const auto from = list_with(lists, op.a);
+    const auto other = list_of(lists, in_group(to), from->columns);
     fprintf(f, "sh.move(%d, %d, %d, %d);\n", from->word, op.b, other->word, to - in_group(to));
   }
   p.put = [&](int v) {
@@ -271,38 +275,28 @@ void print_columns(FILE* f, const vf::MedianNetwork& net, const std::vector<Shar
   NetworkPrinter p{f, net};
   const int half = net.tile_x / 2, count = int(net.ops.size());
   const bool loops = half > 1;
-  const auto list_of = [&](int output) {
-    return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
-      return output >= l.word && output < l.word + l.words;
-    });
-  };
-  const auto find = [&](int column, int columns) {
-    return std::find_if(lists.begin(), lists.end(), [&](const SharedList& l) {
-      return l.column == column && l.columns == columns;
-    });
-  };
   enum { nowhere, inside, after };
   const auto is_left = [&](int i) {
-    return list_of(i)->columns <= half && list_of(i)->column < half;
+    return list_with(lists, i)->columns <= half && list_with(lists, i)->column < half;
   };
   const std::vector<char> left = p.needed(is_left);
   const std::vector<char> right =
-      p.needed([&](int i) { return list_of(i)->columns <= half && !is_left(i); });
+      p.needed([&](int i) { return list_with(lists, i)->columns <= half && !is_left(i); });
   for (int i = 0; i < count; i++)
     p.part[i] = !loops ? after : left[i] ? inside : right[i] ? nowhere : after;
-  const auto mine = find(0, half), others = find(half, half);
+  const auto mine = list_of(lists, 0, half), others = list_of(lists, half, half);
   const int words = mine->words;
   p.moved = [&](const vf::MedianNetwork::Op&) { return loops ? ", turn" : ", 0"; };
   p.put = [&](int v) {
     for (int i = 0; i < int(net.outputs.size()); i++) {
       if (net.outputs[i] != v) continue;
-      const auto from = list_of(i);
+      const auto from = list_with(lists, i);
       if (!loops || !is_left(i)) {
         fprintf(f, "    st(%d, v%d, 0);\n", i, v);
         continue;
       }
       fprintf(f, "    st(%d, v%d, turn * %d);\n", i, v,
-              find(from->column + half, from->columns)->word - from->word);
+              list_of(lists, from->column + half, from->columns)->word - from->word);
       if (from == mine) fprintf(f, "    right[%d] = v%d;\n", i - from->word, v);
     }
   };
@@ -470,8 +464,7 @@ void print_table(FILE* f, const std::vector<const Config*>& networks) {
   fprintf(f, "  return {};\n}\n\n}  // namespace vf::cuda::median\n");
 }
 
-// Returns whether the file has this content. Then it is left alone, and Ninja does not compile it
-// again.
+// Returns whether the file has this content, so that Ninja need not compile it again.
 bool holds(const char* path, const char* text, size_t size) {
   FILE* f = fopen(path, "r");
   if (!f) return false;

@@ -10,7 +10,7 @@ namespace {
 class NetworkPass final : public PlanePass {
  public:
   NetworkPass(const Device& device, const NetworkKernel& kernel, Format format, const Plane& plane,
-              const Channels& channels, int all, bool outliers_only, bool early)
+              bool early)
       : kernel_(kernel),
         format_(format),
         early_(early && device.starts_early() && !kernel.is_long) {
@@ -20,19 +20,19 @@ class NetworkPass final : public PlanePass {
     args_.border = plane.border;
     args_.one = 1;
     const bool integers = (format == Format::u8 || format == Format::u16) && !kernel.is_long;
-    args_.outliers = kernel.compares && outliers_only;
+    args_.outliers = kernel.compares && plane.outliers_only;
     args_.threshold = plane.threshold;
-    args_.pairs = integers && all == 2 && plane.step == 2 && channels.count == 2;
-    args_.channels = channel_args(plane, channels);
-    for (int i = 0; i < channels.count; i++)
-      args_.float_border[i] = plane.border_value[channels.index[i]];
+    args_.pairs = integers && plane.channels == 2 && plane.step == 2 && plane.count == 2;
+    args_.channels = channel_args(plane);
+    for (int i = 0; i < plane.count; i++)
+      args_.float_border[i] = plane.border_value[plane.index[i]];
     if (format == Format::rgba8) {
       args_.channels.border_value = plane.border_value[0] | plane.border_value[1] << 8 |
                                     plane.border_value[2] << 16 | plane.border_value[3] << 24;
-      args_.keep = kept_bits(channels.mask);
+      args_.keep = kept_bits(plane.mask);
     }
     grid_ = dim3(blocks_of(plane.width, kernel.width), blocks_of(plane.height, kernel.height),
-                 format == Format::rgba8 ? 1 : channels.count);
+                 format == Format::rgba8 ? 1 : plane.count);
     pair_grid_ = dim3(grid_.x, unsigned(blocks_of(plane.height, kernel.height / 2)));
     overlaps_ = device.starts_early();
     // A block of a long network has most of a processor's shared memory. The last blocks leave
@@ -62,7 +62,7 @@ class NetworkPass final : public PlanePass {
     return launch("median network", kernel_.function,
                   {a.pairs ? pair_grid_ : grid_, unsigned(kernel_.threads), kernel_.shared,
                    early_ || overlaps_previous},
-                  queue.cuda_stream(), a);
+                  queue, a);
   }
 
  private:
@@ -87,8 +87,7 @@ Status runs(const Device& device, const NetworkKernel& kernel, bool* yes) {
 
 }  // namespace
 
-Status make_network(const Device& device, Format format, const Plane& plane,
-                    const Channels& channels, int all, bool outliers_only, bool early,
+Status make_network(const Device& device, Format format, const Plane& plane, bool early,
                     std::unique_ptr<PlanePass>* out) {
   for (const bool shared : {true, false}) {
     const NetworkKernel kernel = find_network(format, plane.size_x, shared);
@@ -96,8 +95,7 @@ Status make_network(const Device& device, Format format, const Plane& plane,
     if (kernel.function) VF_TRY(runs(device, kernel, &found));
     if (!found) continue;
     VF_TRY(allow_shared(kernel.function, kernel.shared));
-    *out = std::make_unique<NetworkPass>(device, kernel, format, plane, channels, all,
-                                         outliers_only, early);
+    *out = std::make_unique<NetworkPass>(device, kernel, format, plane, early);
     break;
   }
   return {};

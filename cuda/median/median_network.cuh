@@ -64,8 +64,7 @@ struct OnWords {
   }
 };
 
-// 8-bit values are subnormal halves, for which additions are exact: d = max(a - b, 0), maximum b +
-// d, minimum a - d.
+// 8-bit values are subnormal halves, whose sums are exact: d = max(a - b, 0), b + d, a - d.
 struct WithHalf : OnInteger {
   template <bool Other>
   __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
@@ -83,9 +82,8 @@ struct WithHalf : OnInteger {
   }
 };
 
-// Computes max = a + b - min by multiply-adds. This is exact modulo 2^32, because it holds for the
-// registers as numbers. If the compiler knew the factor 1, it would use additions on the integer
-// pipe.
+// Computes max = a + b - min by multiply-adds, which is exact modulo 2^32. If the compiler knew the
+// factor 1, it would use additions on the integer pipe.
 struct WithMultiply : OnInteger {
   template <bool Other>
   __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
@@ -143,18 +141,15 @@ struct NetworkTile {
                                                      : 1) /
                                  (kPairs ? 2 : 1);  // pixels in a word
   static constexpr bool kShares = Net::kGroup > 0;
-  // A multiple of 4 keeps words of the stage aligned with the frame's. Groups begin one column
-  // before the tile.
+  // A multiple of 4 keeps words aligned. Groups begin one column before the tile.
   static constexpr int kLeft = (kRadius + (kShares ? 1 : 0) + 3) / 4 * 4;
   static constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4;
   static constexpr int kStageY = kHeight + kSize - 1;
-  // Rows of the stage are kTileX runs of Q columns. Q spreads the runs that a warp reads over the
-  // banks.
+  // Rows of the stage are kTileX runs of Q columns. Q spreads a warp's runs over the banks.
   static constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
                                                                 : (kStageX / kTileX) | 1;
   static constexpr int kPasses = kRgba ? 2 : 1, kThreads = Threads;
-  // RGBA has one stage per pass, with two channels in a word, or with shared columns one stage with
-  // all four channels in a word.
+  // RGBA has a stage per pass, of two channels in a word, or with shared columns one of all four.
   static constexpr int kStages = kShares ? 1 : kPasses;
   static constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
   static constexpr int kWords = kStageX / kVector, kStageWords = kStageY * kWords;
@@ -330,7 +325,6 @@ struct NetworkTile {
     }
   }
 
-  // Writes pixels of two channels from out_x on.
   static __device__ __forceinline__ void write_pairs(uint8_t* row, int out_x, int width, bool whole,
                                                      const uint32_t* v) {
     constexpr bool kBytes = F == Format::u8;
@@ -457,8 +451,7 @@ struct NetworkLists {
   }
 };
 
-// Reads the pixels of a tile's footprint. move() is the distance from a column to another, by which
-// a turn of a loop shifts its reads.
+// Reads the pixels of a tile's footprint. move() is the distance from a column to another.
 template <class Tile>
 struct FootprintPixels {
   const uint32_t* first;
@@ -496,9 +489,8 @@ struct WindowExtremes {
   }
 };
 
-// Returns the extremes of the windows' parts in column x of a thread's tile. `from` is the address
-// of the tile in the stage. With plain loads instead of load32(), the compiler would keep what the
-// network loads in registers.
+// Returns the extremes of the windows' parts in column x of the tile at address `from`. With plain
+// loads, the compiler would keep what the network loads in registers.
 template <class Tile>
 __device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t from, int x) {
   constexpr int kN = Tile::kTileY, kSize = Tile::kSize;
@@ -579,8 +571,7 @@ __device__ __forceinline__ void keep_others(uint32_t from, int pass, uint32_t th
   switch_outliers<Tile>(from, pass, threshold, low, high, out);
 }
 
-// Does this with extremes from the lists of shared columns and from a few rows. `lists` is the
-// address of the tile's first list.
+// Does this with extremes from the lists of shared columns, from `lists` on, and from a few rows.
 template <class Tile, class Net, class Lists, class Order>
 __device__ __forceinline__ void keep_others(const Order& order, uint32_t from, int pass,
                                             uint32_t lists, uint32_t threshold,
@@ -592,8 +583,7 @@ __device__ __forceinline__ void keep_others(const Order& order, uint32_t from, i
   switch_outliers<Tile>(from, pass, threshold, low, high, out);
 }
 
-// Tells whether the GPUs for which code is being compiled run a network. The emulated device may be
-// any GPU.
+// Tells whether the GPUs that code is being compiled for run a network. Emulation is any GPU.
 constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
 #if defined(__CUDACC__) && defined(__CUDA_ARCH__)
   constexpr bool kShares = shares_columns(__CUDA_ARCH__ / 10);
@@ -726,7 +716,6 @@ __global__ void __launch_bounds__(Threads, MinBlocks) network_kernel(NetworkArgs
   if constexpr (runs_here(Net::kRuns)) network<F, Net, Order, Share, BlockX, BlockY, Threads>(a);
 }
 
-// Returns the network's entry in the build's table.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int Threads,
           int MinBlocks>
 NetworkKernel network_kernel_of() {

@@ -1,5 +1,4 @@
-// The arguments of the median's networks, and the table of the networks that the build generates
-// (median_generate.cpp).
+// The arguments of the median's networks, and the table that median_generate.cpp makes of them.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -119,12 +119,12 @@ __global__ void __launch_bounds__(kThreads) keep_others(const __grid_constant__ 
 
 class OutliersPass final : public PlanePass {
  public:
-  OutliersPass(const Plane& plane, const Channels& channels, const Device& device)
+  OutliersPass(const Plane& plane, const Device& device)
       : early_(device.starts_early()),
         grid_(unsigned(blocks_of(plane.width, kWidth) * blocks_of(plane.height, kRun)), 1,
-              channels.count) {
+              plane.count) {
     args_.plane = plane;
-    args_.channels = channel_args(plane, channels);
+    args_.channels = channel_args(plane);
   }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
@@ -132,7 +132,7 @@ class OutliersPass final : public PlanePass {
     const auto kernel = type == Type::u8    ? &keep_others<8>
                         : type == Type::u16 ? &keep_others<16>
                                             : &keep_others<32>;
-    return launch("median outliers", kernel, {grid_, kThreads, 0, early_}, queue.cuda_stream(),
+    return launch("median outliers", kernel, {grid_, kThreads, 0, early_}, queue,
                   with_view(args_, view));
   }
 
@@ -144,9 +144,8 @@ class OutliersPass final : public PlanePass {
 
 }  // namespace
 
-std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels,
-                                         const Device& device) {
-  return std::make_unique<OutliersPass>(plane, channels, device);
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Device& device) {
+  return std::make_unique<OutliersPass>(plane, device);
 }
 
 }  // namespace vf::cuda::median

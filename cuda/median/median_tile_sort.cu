@@ -5,34 +5,33 @@
 // windows, and does not look at values again. To find a pixel's median, it walks through the sorted
 // list and counts the pixels that lie in the pixel's window, until it has counted half of the
 // window. For 32 pixels of the list, one word says which lie in the columns of window x, and
-// another which lie in the rows of window y. Their AND marks the pixels of the 32 that lie in
-// window (x, y), and a population count counts them. A warp makes the words by transposing 32 x 32
-// bits, because the windows that contain a pixel are a run of ones.
+// another which lie in the rows of window y. A warp makes the words by transposing 32 x 32 bits,
+// because the windows that contain a pixel are a run of ones.
 //
-// The search starts in the middle of the list, where most medians are, and goes both ways. It needs
-// the number of pixels of each window below the middle. Columns that lie in the same windows form
-// one class, and so do rows, which gives at most 63 x 63 classes. The sums of the classes' counts
-// over boxes of at most 32 x 32 are the numbers of all windows.
+// The search starts in the middle of the list and goes both ways. It needs the number of pixels of
+// each window below the middle. Columns that lie in the same windows form one class, and so do
+// rows, which gives at most 63 x 63 classes. The sums of the classes' counts over boxes of at most
+// 32 x 32 are the numbers of all windows.
 //
 // The sort goes by digits of 4 bits from the lowest up, over the bits in which the tile's pixels
 // differ. Each thread has its own counters (two per word), so that the time does not depend on the
 // data. A thread's run of pixels has an odd length, which avoids bank conflicts.
 //
-// If the union of the windows has more pixels than shared memory holds, the kernel finds the keys
-// of two ranks near the middle by histograms of 8 bits at a time. It sorts the chunk of pixels
-// between these and counts the pixels below. Medians outside the chunk come from the neighbouring
-// chunks. They are rare, except with gradients across the whole tile. Equal keys go to chunks in
-// the order in which they come. If each of two neighbouring chunks says that a median is in the
-// other, it is the key on their boundary.
+// If shared memory cannot hold the list, the kernel sorts the chunk of pixels between two ranks
+// near the middle, whose keys it finds by histograms of 8 bits at a time, and counts the pixels
+// below. Medians outside the chunk, which are rare, come from the neighbouring chunks. Equal keys
+// go to chunks in the order in which they come. If each of two neighbouring chunks says that a
+// median is in the other, it is the key on their boundary.
 //
 // Traffic: ((31 + size) / 32)^2 reads of each pixel through L2 (three times as many for u16 in
-// chunks) and one write. With u16 at 1080p and a window of 21 x 21, the list has 2.6 pixels per
-// median. Loading a pixel and sorting four digits takes about 160 instructions and 40 accesses of
-// shared memory. lab/median.md has times.
+// chunks) and one write. With u16 at 1080p and a window of 21 x 21, loading a pixel and sorting
+// four digits takes about 160 instructions and 40 accesses of shared memory for 2.6 pixels per
+// median. lab/median.md has times.
 #include <algorithm>
 
 #include "cuda/core/launch.h"
 #include "cuda/core/ptx.cuh"
+#include "cuda/core/warp.cuh"
 #include "cuda/median/median.h"
 #include "cuda/median/median_device.cuh"
 
@@ -121,19 +120,8 @@ __device__ __forceinline__ Range over_block(Range r, Range* shared) {
   return r;
 }
 
-// Returns the sum of the values of all lanes up to this one.
-__device__ __forceinline__ uint32_t up_to_lane(uint32_t v) {
-#pragma unroll
-  for (int i = 1; i < 32; i *= 2) {
-    const uint32_t other = __shfl_up_sync(~0u, v, i);
-    if (int(threadIdx.x % 32) >= i) v += other;
-  }
-  return v;
-}
-
 // Sorts `n` items of `from` by their keys, which lie in `range`. It swaps the lists so that the
-// result is in `from`. All threads of the block call it, after a barrier that follows the writing
-// of the items.
+// result is in `from`. All threads call it, after a barrier behind the writing of the items.
 template <int Bits, int Threads>
 __device__ __forceinline__ void sort(List<Bits>& from, List<Bits>& to, int n, const Range& range,
                                      uint32_t* counters, uint32_t* sums) {
@@ -170,10 +158,10 @@ __device__ __forceinline__ void sort(List<Bits>& from, List<Bits>& to, int n, co
     uint4* const part = reinterpret_cast<uint4*>(counters) + 2 * tid;
     uint4 a = part[0], b = part[1];
     const uint32_t total = a.x + a.y + a.z + a.w + b.x + b.y + b.z + b.w;
-    const uint32_t inclusive = up_to_lane(total);
+    const uint32_t inclusive = sum_up_to_lane(total);
     if (lane == 31) sums[warp] = inclusive;
     __syncthreads();
-    const uint32_t of_warp = lane < Threads / 32 ? sums[lane] : 0, warps = up_to_lane(of_warp);
+    const uint32_t of_warp = lane < Threads / 32 ? sums[lane] : 0, warps = sum_up_to_lane(of_warp);
     uint32_t sum = inclusive - total + __shfl_sync(~0u, warps - of_warp, warp) +
                    (__shfl_sync(~0u, warps, 31) << 16);
     const auto before = [&sum](uint32_t& v) {
@@ -251,9 +239,8 @@ struct Region {
   __device__ __forceinline__ uint32_t place(int x, int y) const {
     return uint32_t(class_of(y + first_y, size_y) * kPlacePitch + class_of(x + first_x, size_x));
   }
-  // Calls f(i, x, y, key) for the pixels of the region, equally often in all threads. If i is
-  // `count` or above, the other arguments are meaningless. Batch is the number of pixels whose
-  // loads are in flight together.
+  // Calls f(i, x, y, key) for the pixels of the region, equally often in all threads. From i of
+  // `count` on, the others are meaningless. Loads of Batch pixels are in flight together.
   template <int Batch, class F>
   __device__ __forceinline__ void each(F f) const {
     const int down = Threads / across, right = Threads - down * across;
@@ -329,7 +316,7 @@ __device__ __forceinline__ void pixels_at(const Region<Bits, Threads>& region, R
         total += bin[i];
       }
       const uint32_t rest = uint32_t(warp ? at[1].rest : at[0].rest);
-      uint32_t before = up_to_lane(total) - total;
+      uint32_t before = sum_up_to_lane(total) - total;
 #pragma unroll
       for (int i = 0; i < 8; i++) {
         if (rest >= before && rest < before + bin[i]) {
@@ -412,7 +399,6 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
   };
 #pragma unroll
   for (int r = 0; r < kRows; r++) wanted[r] = first_wanted(r);
-  // Returns the rank of the median in its window.
   const auto rank_of = [&](int r) {
     if (!shrink) return a.size_x * a.size_y / 2;
     const int x = tile_x + lane, y = tile_y + first_row + r;
@@ -421,8 +407,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
     return w * h / 2;
   };
 
-  // Ranks in the region: the current chunk is [begin, end), and the finished chunks are
-  // [done_begin, done_end).
+  // Ranks: the current chunk is [begin, end), and finished chunks are [done_begin, done_end).
   int done_begin = 0, done_end = 0;
   int begin = 0, end = region.count, middle = (end / 2) & ~31;
   if constexpr (Chunks) {
@@ -492,8 +477,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
       __syncthreads();
     }
     for (int i = tid; i < middle; i += Threads) count_place(list.place(i));
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) centre += __shfl_xor_sync(~0u, centre, i);
+    centre = sum_of_lanes(centre);
     if (lane == 0 && centre) atomicAdd(grid + kCentre, centre);
     __syncthreads();
 
@@ -502,7 +486,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
     for (int y = warp; y < box_y + kTile - 1; y += kWarps) {
       uint32_t* const row = grid + y * kPlacePitch;
       const uint32_t v = row[lane];
-      const uint32_t low = up_to_lane(v), high = up_to_lane(row[lane + 32]);
+      const uint32_t low = sum_up_to_lane(v), high = sum_up_to_lane(row[lane + 32]);
       const int last = lane + box_x - 1;
       const uint32_t in_low = __shfl_sync(~0u, low, last % 32),
                      in_high = __shfl_sync(~0u, high, last % 32);
@@ -621,7 +605,6 @@ int item_bytes(Type type) {
   return type == Type::f32 ? List<32>::kBytes : List<16>::kBytes;
 }
 
-// Describes the shape of a plane's blocks on a device.
 struct Blocks {
   int threads = 0;
   int capacity = 0;     // pixels in a list
@@ -668,22 +651,12 @@ TileSortKernel kernel_of(const Blocks& s) {
                             : tile_sort_kernel<Bits, 1024, false>;
 }
 
-TileSortKernel kernel_of(Type type, const Blocks& s) {
-  switch (type) {
-    case Type::u8:
-      return kernel_of<8>(s);
-    case Type::u16:
-      return kernel_of<16>(s);
-    default:
-      return kernel_of<32>(s);
-  }
-}
-
 class TileSortPass final : public PlanePass {
  public:
-  TileSortPass(const Plane& plane, const Channels& channels, const std::vector<Rect>& rects,
-               const Blocks& blocks)
-      : kernel_(kernel_of(plane.type, blocks)),
+  TileSortPass(const Plane& plane, const std::vector<Rect>& rects, const Blocks& blocks)
+      : kernel_(plane.type == Type::u8    ? kernel_of<8>(blocks)
+                : plane.type == Type::u16 ? kernel_of<16>(blocks)
+                                          : kernel_of<32>(blocks)),
         threads_(unsigned(blocks.threads)),
         shared_(blocks.shared) {
     args_.width = plane.width;
@@ -692,9 +665,9 @@ class TileSortPass final : public PlanePass {
     args_.size_x = plane.size_x;
     args_.size_y = plane.size_y;
     args_.border = plane.border;
-    for (int i = 0; i < channels.count; i++) {
-      const uint32_t value = plane.border_value[channels.index[i]];
-      args_.channels |= uint32_t(channels.index[i]) << (8 * i);
+    args_.channels = channel_args(plane).index;
+    for (int i = 0; i < plane.count; i++) {
+      const uint32_t value = plane.border_value[plane.index[i]];
       args_.outside[i] = plane.type == Type::f32 ? float_key(value) : value;
     }
     args_.capacity = blocks.capacity;
@@ -707,19 +680,16 @@ class TileSortPass final : public PlanePass {
       args_.tiles[i] = args_.across[i] * blocks_of(r.y1 - r.y0, kTile);
       tiles += unsigned(args_.tiles[i]);
     }
-    grid_ = dim3(tiles, channels.count);
+    grid_ = dim3(tiles, plane.count);
   }
 
-  Status prepare() {
-    constexpr size_t granted = 48 << 10;  // without asking
-    return shared_ > granted ? allow_shared(kernel_, shared_) : Status();
-  }
+  Status prepare() const { return allow_shared(kernel_, shared_); }
 
   bool copies_channels() const override { return false; }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
     if (!grid_.x) return {};
-    return launch("median tile sort", kernel_, {grid_, threads_, shared_}, queue.cuda_stream(),
+    return launch("median tile sort", kernel_, {grid_, threads_, shared_}, queue,
                   with_view(args_, view));
   }
 
@@ -733,11 +703,11 @@ class TileSortPass final : public PlanePass {
 
 }  // namespace
 
-Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& channels,
-                      const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out) {
+Status make_tile_sort(CudaQueue& queue, const Plane& plane, const std::vector<Rect>& rects,
+                      std::unique_ptr<PlanePass>* out) {
   const int capacity = queue.kernel_limits().median_tile_sort_capacity;
-  auto pass = std::make_unique<TileSortPass>(plane, channels, rects,
-                                             blocks_for(plane, queue.device(), capacity));
+  auto pass =
+      std::make_unique<TileSortPass>(plane, rects, blocks_for(plane, queue.device(), capacity));
   VF_TRY(pass->prepare());
   *out = std::move(pass);
   return {};

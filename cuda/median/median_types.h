@@ -13,9 +13,8 @@ namespace vf::cuda::median {
 // rgba8 stands for all four channels of 8-bit pixels with step 4.
 enum class Format : int { u8, u16, f32, rgba8 };
 
-// Channels as kernel arguments. Kernels find them by blockIdx.z without an array: byte z of `index`
-// is the number of the channel, and 16-bit word z of `border_value` is its border value (for
-// components of 8 or 16 bits).
+// Channels as kernel arguments. Byte blockIdx.z of `index` is the number of the channel, and that
+// 16-bit word of `border_value` its border value.
 struct ChannelArgs {
   uint32_t index;
   uint64_t border_value;

@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "cuda/core/launch.h"
+#include "filters/make.h"
 #include "filters/motion_task.h"
 
 namespace vf::cuda {
@@ -59,8 +60,7 @@ class CudaMotion final : public MotionPlan {
     const dim3 tiles = grid_of(level, kMotionFindX, kMotionFindY);
     return (long long)tiles.x * tiles.y;
   }
-  // Tells whether a level has a patch for each thread that the GPU runs at once: 16 warps on each
-  // multiprocessor.
+  // Tells whether a level has a patch for each thread of 16 warps on each multiprocessor.
   bool is_large(int level) const {
     return (long long)patches_of(levels_.width[level]) * patches_of(levels_.height[level]) >=
            16 * 32LL * cuda_.device().processors;
@@ -112,8 +112,8 @@ class CudaMotion final : public MotionPlan {
                     unsigned(count));
     // Most blocks of large pictures start when nothing is left to wait for.
     r.prefetches = (long long)grid.x * grid.y * grid.z <= 5LL * cuda_.device().processors;
-    return launch("motion_read", motion_read(), {grid, dim3(kMotionReadThreads), 0, early()},
-                  cuda_.cuda_stream(), r);
+    return launch("motion_read", motion_read(), {grid, dim3(kMotionReadThreads), 0, early()}, cuda_,
+                  r);
   }
 
   Status enqueue_find(const MotionPair* pairs, int count, const MotionParts& parts) override {
@@ -128,7 +128,7 @@ class CudaMotion final : public MotionPlan {
     VF_TRY(launch(
         "motion_find_coarse", motion_find_coarse(),
         {grid_of(coarse_, kMotionFindX, kMotionFindY, count), dim3(kMotionFindThreads), 0, early()},
-        cuda_.cuda_stream(), f));
+        cuda_, f));
     while (f.level > 0) {
       if (--f.level == 0) f.parts = parts;
       for (int i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ class CudaMotion final : public MotionPlan {
       VF_TRY(launch("motion_find_level", motion_find_level(lanes, f.level == 0, f.parts.count > 0),
                     {grid_of(f.level, 32 / lanes, kMotionLevelY, count), dim3(kMotionLevelThreads),
                      0, early()},
-                    cuda_.cuda_stream(), f));
+                    cuda_, f));
     }
     return {};
   }
@@ -158,10 +158,7 @@ class CudaMotion final : public MotionPlan {
 }  // namespace
 
 Status make_motion(Queue& queue, const MotionTask& task, std::unique_ptr<MotionPlan>* out) {
-  auto plan = std::make_unique<CudaMotion>(static_cast<CudaQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CudaMotion, CudaQueue>(queue, task, out);
 }
 
 }  // namespace vf::cuda

@@ -69,8 +69,7 @@ constexpr int kMotionFindX = 8, kMotionFindY = 9;
 constexpr int kMotionFindThreads = 32 * 17;
 MotionFindKernel motion_find_coarse();
 
-// The kernel searches one level, with one or four lanes for a patch. Each warp takes patches of one
-// row.
+// Searches one level, with one or four lanes for a patch. A warp takes patches of one row.
 constexpr int kMotionLevelY = 4;  // rows of a thread block
 constexpr int kMotionLevelThreads = 32 * kMotionLevelY;
 MotionFindKernel motion_find_level(int lanes, bool is_finest, bool in_parts);

@@ -1,5 +1,4 @@
-// Finds the motion between two pictures, coarse to fine, in two launches, or in three if the
-// picture is large.
+// Finds the motion between two pictures, coarse to fine, in two launches, or three if large.
 //
 // Idea. Fine levels have enough patches for the whole GPU, so each has a launch of its own. Four
 // lanes take a patch, two rows of 8 samples each, or one lane takes it if the level is large: one
@@ -49,12 +48,10 @@ __device__ __forceinline__ const uint32_t* words_of(const uint8_t* at) {
   return reinterpret_cast<const uint32_t*>(at);
 }
 
-// Holds one level of the two pictures.
 struct Level {
   const uint8_t *picture, *before;  // pyramids, in which the level begins at `at`
   int at, width, height, pitch, steps;
 
-  // Returns the place of sample (x, y) in a pyramid.
   __device__ __forceinline__ uint32_t place(int x, int y) const {
     return uint32_t(y * pitch + (at + x));
   }
@@ -125,8 +122,7 @@ class Patch {
   __device__ __forceinline__ void load(const Level& l, int i, int j) {
     x_ = kSpacing * i - kBefore;
     y_ = kSpacing * j - kBefore + kRows * int(threadIdx.x % kLanes);
-    // The first sample is at a multiple of 4, less 2. Its neighbour is behind the word's first
-    // byte.
+    // The first sample is at a multiple of 4, less 2, its neighbour behind the word's first byte.
     const uint32_t place = l.place(x_ - 2, y_ - 1);
     const uint8_t *column = l.picture + place, *before = l.before + place;
     Eight rows[kRows + 2];
@@ -171,8 +167,7 @@ class Patch {
     return squares_ >= 0;
   }
 
-  // Searches the patch from the best of the starts and no motion. All lanes of a warp call this
-  // together.
+  // Searches the patch from the best of the starts and no motion. All lanes of a warp call it.
   template <int kCount>
   __device__ __forceinline__ Found search(const Level& l, int (&starts)[kCount]) {
     const int without = squares_;
@@ -229,7 +224,6 @@ class Patch {
       for (int i = 0; i < kWords; i++) sum = __dp4a(int(a.v[j][i]), int(b.v[j][i]), sum);
     return sum;
   }
-  // Sums products of slopes and samples.
   static __device__ __forceinline__ int slopes_dot(const Rows& slopes, const Rows& samples) {
     int sum = 0;
 #pragma unroll
@@ -238,15 +232,13 @@ class Patch {
       for (int i = 0; i < kWords; i++) sum = dp4a_mixed(int(slopes.v[j][i]), samples.v[j][i], sum);
     return sum;
   }
-  // Sums over the lanes of a patch.
   static __device__ __forceinline__ int sum(int v) {
 #pragma unroll
     for (int by = 1; by < kLanes; by *= 2) v += __shfl_xor_sync(~0u, v, by);
     return v;
   }
 
-  // Returns bit k for the start k unless it is no motion or the same as one before it, and so is
-  // not better.
+  // Returns bit k for the start k unless it is no motion or the same as one before it.
   template <int kCount>
   static __device__ __forceinline__ uint32_t wanted_of(const int (&starts)[kCount]) {
     uint32_t wanted = 0;
@@ -384,8 +376,7 @@ __global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
   const int columns = patches_of(l.width), rows = patches_of(l.height);
   const int i = min(max(x0 + column, 0), columns - 1), j = min(max(y0 + row, 0), rows - 1);
   const bool is_needed = row < down(stage);
-  // The place of the first start among the vectors of the stage before, and the ways from it to the
-  // others.
+  // The first start's place among the vectors of the stage before, and the ways to the others.
   const int from = (coarser(j, false) - coarser_first(y0)) * across(stage + 1) + coarser(i, false) -
                    coarser_first(x0);
   const int aside = i & 1 ? 1 : -1, below = j & 1 ? across(stage + 1) : -across(stage + 1);
@@ -395,8 +386,7 @@ __global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
   let_next_start();
   Patch<kCoarseLanes> patch;
   patch.load(l, i, j);
-  // The coarser stages come first. All warps wait at one barrier, which is in one place of the
-  // code.
+  // The coarser stages come first. All warps wait at one barrier, in one place of the code.
 #pragma unroll 1
   for (int k = kStages - 1; k >= 0; k--) {
     if (k == stage && is_used) {

@@ -56,8 +56,7 @@ struct Sums {
     return __byte_perm(__byte_perm(v[0], v[1], 0x0051), __byte_perm(v[2], v[3], 0x0051), 0x5410);
   }
 };
-// Makes words of the four bytes of each sample from ten bytes, of which `low` and `high` are the
-// inner ones.
+// Makes words of the four bytes of each sample from ten bytes, with `low` and `high` inside.
 __device__ __forceinline__ void words_of(uint32_t first, uint32_t low, uint32_t high, uint32_t last,
                                          uint32_t (&row)[kGroup]) {
   row[0] = __byte_perm(low, first, 0x2104);
@@ -74,8 +73,7 @@ __device__ __forceinline__ uint32_t code_at(const MotionPicture& p, int c, int x
   return (stored >> p.shift) & ((1u << p.depth) - 1);
 }
 
-// Holds the sums of a row of the picture for four samples of the level: 1 3 3 1 times those from
-// x - 1 on.
+// The sums of a row for four samples of the level: 1 3 3 1 times the samples from x - 1 on.
 struct Four {
   int v[kGroup];
 };
@@ -189,7 +187,6 @@ __device__ __forceinline__ void halve_bytes(Samples* out, int x, int y, int widt
   }
 }
 
-// Makes a thread's samples of the finest level.
 template <bool kInside>
 __device__ __forceinline__ Samples read_picture(const MotionRead& r, int x, int y) {
   const MotionPicture& p = r.from[blockIdx.z];
@@ -306,14 +303,12 @@ struct Square {
   }
 };
 
-// Returns the mean of the two bytes from `byte` on of two words. It is the second byte of the
-// result.
+// Returns the mean of two bytes, from `byte` on, of two words, as the second byte.
 __device__ __forceinline__ uint32_t mean_of(uint32_t upper, uint32_t lower, int byte) {
   const uint32_t weights = 0x4040u << (8 * byte);
   return __dp4a(upper, weights, __dp4a(lower, weights, 128u));
 }
 
-// Makes a thread's samples of all levels.
 template <bool kInside>
 __device__ __forceinline__ void make_levels(const MotionRead& r, int column, int row, int outside) {
   uint8_t* const pyramid = r.to + r.pyramid * blockIdx.z;

@@ -2,11 +2,9 @@
 // neither pixelate_strips.cu nor pixelate_narrow.cu takes.
 //
 // Whole blocks (pixelate_blocks), for integers whose images are aligned to 16 bytes:
-//   Idea     A block of threads makes a tile of whole blocks. The result is the same in every row
-//            of a block, so no pixel is kept. A thread adds up the columns of a vector of 16 bytes,
-//            down its rows, in registers. The threads of a block add their columns in shared
-//            memory. The means form a row of vectors there, which is copied to every row of the
-//            block.
+//   Idea     A thread adds up the columns of a vector of 16 bytes, down its rows, in registers. The
+//            threads of a block add their columns in shared memory. The means form a row of vectors
+//            there, which is copied to every row of the block.
 //   Traffic  Each byte is read once and written once. If a channel is left out, its values are read
 //            again from L2 and written beside the means. Each plane takes one launch, also in
 //            place. Planes that are not filtered in place run side by side from compute capability
@@ -14,9 +12,8 @@
 //   Tile     A tile is as wide as the blocks that fit in a warp's row of vectors (512 bytes), or as
 //            one block that is wider. 1, 2, 4 or all 8 warps share the rows of a block. With fewer
 //            warps per block, the tile has more blocks one below the other.
-//   Bands    If that makes too few tiles with too many rows, rows of blocks are divided into
-//            bands: a first launch leaves the sums of each band, a second one adds and writes them.
-//
+//   Bands    If that makes too few tiles with too many rows, rows of blocks are divided into bands:
+//            a first launch leaves the sums of each band, a second one adds and writes them.
 // Cells (pixelate_cells), for everything else: floats, pixels that lie apart, images that are not
 // aligned.
 //   Idea     A thread adds up one component's column of a cell (filters/pixelate.h). Another one
@@ -30,8 +27,8 @@
 
 #include "cuda/core/launch.h"
 #include "cuda/core/plane_plan.h"
-#include "cuda/core/ptx.cuh"
 #include "cuda/pixelate/pixelate.h"
+#include "cuda/pixelate/pixelate_vectors.cuh"
 
 namespace vf::cuda {
 namespace {
@@ -42,8 +39,7 @@ constexpr int kWarps = 8, kThreads = 32 * kWarps;
 
 // Rows that a warp should have, because it has so many loads under way at once.
 constexpr int kRowsPerWarp = 8;
-// With fewer tiles than this for each multiprocessor, rows of blocks are divided until there are
-// kManyTiles.
+// With fewer tiles for each multiprocessor, rows of blocks are divided into kManyTiles.
 constexpr int kFewTiles = 2, kManyTiles = 4;
 
 struct BlocksArgs {
@@ -60,25 +56,16 @@ struct BlocksArgs {
   bool overlaps;  // may run at the same time as the previous launch
 };
 
-template <class T>
-constexpr int kVector = 16 / int(sizeof(T));  // components
 // The number of vectors in a row of a tile. They hold whole pixels, so that a component of a lane's
 // vector has the same channel in every vector of a wide block.
 template <int kChannels>
 constexpr int kTileVectors = kChannels == 3 ? 30 : 32;
 
-template <class T>
-union Vector {
-  uint4 all;
-  T component[kVector<T>];
-};
-
-// Adds up the columns of the vectors of a lane, of components x0 to x1, down every p.warps-th of
-// the rows y0 to y1.
+// Adds up a lane's vectors of components x0 to x1 down every p.warps-th of the rows y0 to y1.
 template <class T, int kVectors>
 __device__ __forceinline__ void add_columns(const BlocksArgs& p, int x0, int x1, int y0, int y1,
-                                            int lane, uint32_t (&sums)[kVector<T>]) {
-  constexpr int kN = kVector<T>;
+                                            int lane, uint32_t (&sums)[kComponents<T>]) {
+  constexpr int kN = kComponents<T>;
   const int v0 = x0 / kN, v1 = (x1 + kN - 1) / kN;
   for (int v = v0 + lane; v < v1; v += kVectors) {
     const ptrdiff_t at = ptrdiff_t(v) * 16;
@@ -103,7 +90,7 @@ __device__ __forceinline__ void add_columns(const BlocksArgs& p, int x0, int x1,
 
 template <class T, int kChannels, bool kKeeps, Step kStep>
 __global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constant__ BlocksArgs p) {
-  constexpr int kN = kVector<T>, kVectors = kTileVectors<kChannels>;
+  constexpr int kN = kComponents<T>, kVectors = kTileVectors<kChannels>;
   // Component i of vector v at [i][v], so that lanes meet different banks.
   using Columns = uint32_t[kWarps][kN][33];
   using Means = T[kWarps][32 * kN];
@@ -232,7 +219,7 @@ class BlocksPass final : public PlanePass {
     keeps_ = plane.channels != (1 << kChannels) - 1;
     overlaps_ = queue.device().starts_early();
     // The first and the last vector may hold components of other tiles.
-    constexpr int kN = kVector<T>, components = kTileVectors<kChannels> * kN - 2 * (kN - 1);
+    constexpr int kN = kComponents<T>, components = kTileVectors<kChannels> * kN - 2 * (kN - 1);
     const int wide = plane.x.maximum() * kChannels, high = plane.y.maximum();
     args_.across = std::clamp(components / wide, 1, plane.x.count);
     args_.tiles_x = blocks_of(plane.x.count, args_.across);
@@ -272,12 +259,11 @@ class BlocksPass final : public PlanePass {
     args.overlaps = overlaps_previous;
     Launch shape = {unsigned(blocks_), kThreads, 0, overlaps_previous};
     if (args.bands == 1)
-      return launch("pixelation of whole blocks", kernel_for<Step::all>(), shape,
-                    queue.cuda_stream(), args);
-    VF_TRY(launch("sums of bands", &pixelate_blocks<T, kChannels, false, Step::sums>, shape,
-                  queue.cuda_stream(), args));
+      return launch("pixelation of whole blocks", kernel_for<Step::all>(), shape, queue, args);
+    VF_TRY(launch("sums of bands", &pixelate_blocks<T, kChannels, false, Step::sums>, shape, queue,
+                  args));
     shape.early = overlaps_;
-    return launch("means of bands", kernel_for<Step::means>(), shape, queue.cuda_stream(), args);
+    return launch("means of bands", kernel_for<Step::means>(), shape, queue, args);
   }
 
  private:
@@ -373,7 +359,6 @@ __global__ void __launch_bounds__(kThreads) pixelate_cells(const __grid_constant
     const int b = cell / p.across;
     Sum sum = 0;
     if (kStep == Step::means) {
-      // Adds up the whole block.
       for (int j = 0; j < p.down; j++)
         for (int i = 0; i < p.across; i++)
           sum += p.sums[((int64_t(by) * p.down + j) * row_cells + int64_t(b) * p.across + i) *
@@ -437,12 +422,9 @@ class CellsPass final : public PlanePass {
     const CellsArgs<T> args = with_view(args_, view);
     const Launch shape = {blocks_, kThreads};
     if (one_cell_)
-      return launch("pixelation of cells", &pixelate_cells<T, Step::all>, shape,
-                    queue.cuda_stream(), args);
-    VF_TRY(
-        launch("sums of cells", &pixelate_cells<T, Step::sums>, shape, queue.cuda_stream(), args));
-    return launch("means of cells", &pixelate_cells<T, Step::means>, shape, queue.cuda_stream(),
-                  args);
+      return launch("pixelation of cells", &pixelate_cells<T, Step::all>, shape, queue, args);
+    VF_TRY(launch("sums of cells", &pixelate_cells<T, Step::sums>, shape, queue, args));
+    return launch("means of cells", &pixelate_cells<T, Step::means>, shape, queue, args);
   }
 
  private:
@@ -461,19 +443,15 @@ Status choose(CudaQueue& queue, const PixelateTask& task, int index, PlanePasses
     if (pass) out->passes.push_back(std::move(pass));
   };
   const bool whole = l.pixel_step() == l.channels;
-  switch (task.layout.type) {
-    case Type::u8:
-      if (whole) add(make_blocks<uint8_t>(queue, task, index));
-      add(std::make_unique<CellsPass<uint8_t>>(task, index));
-      break;
-    case Type::u16:
-      if (whole) add(make_blocks<uint16_t>(queue, task, index));
-      add(std::make_unique<CellsPass<uint16_t>>(task, index));
-      break;
-    default:
-      add(std::make_unique<CellsPass<float>>(task, index));
-      break;
-  }
+  const Type type = task.layout.type;
+  if (whole && type == Type::u8) add(make_blocks<uint8_t>(queue, task, index));
+  if (whole && type == Type::u16) add(make_blocks<uint16_t>(queue, task, index));
+  if (type == Type::u8)
+    add(std::make_unique<CellsPass<uint8_t>>(task, index));
+  else if (type == Type::u16)
+    add(std::make_unique<CellsPass<uint16_t>>(task, index));
+  else
+    add(std::make_unique<CellsPass<float>>(task, index));
   return {};
 }
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "cuda/core/frame_pass.h"
+#include "cuda/core/plane_pass.h"
 #include "filters/pixelate_task.h"
 
 namespace vf::cuda {
@@ -12,16 +12,13 @@ namespace vf::cuda {
 // leaves sums in memory, and the second one makes means of them.
 enum class Step { all, sums, means };
 
-// Makes the pass for strips of blocks and for single blocks (pixelate_strips.cu). Returns null if
-// blocks are too narrow, or too few.
+// Makes the pass for strips of blocks and single blocks, or null if they are too narrow or few.
 std::unique_ptr<FramePass> make_strips(CudaQueue& queue, const PixelateTask& task);
 
-// Makes the pass for blocks that are too narrow for strips (pixelate_narrow.cu). Returns null if
-// blocks are too wide or too high.
+// Makes the pass for narrower blocks (pixelate_narrow.cu), or null if they are too wide or high.
 std::unique_ptr<FramePass> make_narrow(const PixelateTask& task);
 
-// Makes the pass for blocks that lie inside of vectors (pixelate_inside.cu). Returns null if some
-// do not.
+// Makes the pass for blocks inside of vectors (pixelate_inside.cu), or null if some are not.
 std::unique_ptr<FramePass> make_inside(const PixelateTask& task);
 
 }  // namespace vf::cuda

@@ -1,5 +1,4 @@
-// Pixelates integers by blocks that lie inside of vectors of 16 bytes, for images that are aligned
-// to 16 bytes.
+// Pixelates integers by blocks inside of vectors of 16 bytes, for aligned images.
 //
 // Idea     A thread has a vector in each row of a row of blocks, and so has all samples of its
 //          blocks: it needs no other thread. Dot products with ones and zeros add the samples of
@@ -12,7 +11,6 @@
 #include <algorithm>
 
 #include "cuda/core/launch.h"
-#include "cuda/core/plane_pass.h"
 #include "cuda/pixelate/pixelate.h"
 #include "cuda/pixelate/pixelate_strips.cuh"
 
@@ -119,7 +117,6 @@ __global__ void __launch_bounds__(kThreads) pixelate_inside(const __grid_constan
 template <class T>
 class InsidePass final : public FramePass {
  public:
-  // Returns whether it can filter such frames.
   bool prepare(const PixelateTask& task) {
     const Layout& layout = task.layout;
     args_ = strip_args(task);
@@ -148,13 +145,9 @@ class InsidePass final : public FramePass {
     return !copies && grid_.y <= kMaxGridY;
   }
 
-  bool takes(const Image& src, const Image& dst) const override {
-    return are_aligned(args_, src, dst);
-  }
-
   Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
     return launch("pixelation inside vectors", &pixelate_inside<T>,
-                  {grid_, kThreads, 0, queue.device().starts_early()}, queue.cuda_stream(),
+                  {grid_, kThreads, 0, queue.device().starts_early()}, queue,
                   with_images(args_, src, dst));
   }
 

@@ -14,7 +14,6 @@
 #include <algorithm>
 
 #include "cuda/core/launch.h"
-#include "cuda/core/plane_pass.h"
 #include "cuda/pixelate/pixelate.h"
 #include "cuda/pixelate/pixelate_strips.cuh"
 
@@ -34,15 +33,13 @@ struct alignas(16) Shared {
   uint4 means[kMaxVectors];
 };
 
-// Writes the first `bytes` of a vector.
 template <class T>
 __device__ __forceinline__ void store_part(uint8_t* to, const uint4& v, int bytes) {
   const uint32_t word[4] = {v.x, v.y, v.z, v.w};
   store_components<T>(to, word, 0, bytes / int(sizeof(T)));
 }
 
-// Makes the means of the tile's blocks b0 to b1, which have the plane's rows y0 to y1, and leaves
-// them under the blocks' columns.
+// Makes the means of blocks b0 to b1, of rows y0 to y1, and leaves them under their columns.
 template <class T, int kChannels>
 __device__ __forceinline__ void make_means(const StripPlane& l, int shift, int b0, int b1, int y0,
                                            int y1, Shared& shared) {
@@ -127,20 +124,9 @@ __global__ void __launch_bounds__(kMaxThreads)
     shared.columns[threadIdx.x][1] = make_uint4(word[4], word[5], word[6], word[7]);
   }
   __syncthreads();
-  switch (l.channels) {
-    case 1:
-      make_means<T, 1>(l, p.shift, b0, b1, y0, y1, shared);
-      break;
-    case 2:
-      make_means<T, 2>(l, p.shift, b0, b1, y0, y1, shared);
-      break;
-    case 3:
-      make_means<T, 3>(l, p.shift, b0, b1, y0, y1, shared);
-      break;
-    default:
-      make_means<T, 4>(l, p.shift, b0, b1, y0, y1, shared);
-      break;
-  }
+  with_channels(l.channels, [&](auto channels) {
+    make_means<T, channels>(l, p.shift, b0, b1, y0, y1, shared);
+  });
   __syncthreads();
   if (rows == 0) return;
   const uint4 mean = shared.means[column];
@@ -155,7 +141,6 @@ __global__ void __launch_bounds__(kMaxThreads)
 template <class T>
 class NarrowPass final : public FramePass {
  public:
-  // Returns whether it can filter such frames.
   bool prepare(const PixelateTask& task) {
     const Layout& layout = task.layout;
     args_ = strip_args(task);
@@ -195,14 +180,10 @@ class NarrowPass final : public FramePass {
     return !copies;
   }
 
-  bool takes(const Image& src, const Image& dst) const override {
-    return are_aligned(args_, src, dst);
-  }
-
   Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
     return launch("pixelation of narrow blocks", &pixelate_narrow<T>,
-                  {tiles_, unsigned(threads_), 0, queue.device().starts_early()},
-                  queue.cuda_stream(), with_images(args_, src, dst));
+                  {tiles_, unsigned(threads_), 0, queue.device().starts_early()}, queue,
+                  with_images(args_, src, dst));
   }
 
  private:

@@ -2,20 +2,19 @@
 //
 // Idea     A block of threads has a block of the pixelation. A thread adds up a vector of 16 bytes
 //          of each of a few rows, by dot products with factors: they are 0 for what belongs to the
-//          neighbours. Warps add by reductions and leave their sums in shared memory; after one
-//          barrier each warp adds them again, and each thread makes the means for itself, by a
-//          product with the inverse of the count, which is ready before. Whole vectors are written
-//          by the threads that read them; the parts of vectors at the left and at the right have a
-//          thread each, so that no warp makes both.
+//          neighbours. Warps leave their sums in shared memory; after one barrier each warp adds
+//          them again, and each thread makes the means for itself, by a product with the inverse of
+//          the count. Whole vectors are written by the threads that read them; the parts of vectors
+//          at the left and at the right have a thread each, so that no warp makes both.
 // Traffic  Each byte is read once and written once, except vectors at the edges of blocks, which
 //          two blocks read. One launch makes all planes, also in place.
 // Tile     A tile is one block of the pixelation. The plan chooses this kernel if blocks are too
 //          wide or too few for strips of several.
 // Cache    If L2 cannot hold both a frame's source and its result, the kernel marks both for early
-//          eviction. Otherwise the next filter finds the result there.
-// Limit    The latency of a thread's instructions limits the speed: with one tile per
-//          multiprocessor, nothing hides it. The kernel does all work that does not need the frame
-//          before it waits for the previous kernels, and then it also asks L2 for the frame.
+//          eviction.
+// Limit    The latency of a thread's instructions: with one tile per multiprocessor, nothing hides
+//          it. The kernel does all work that does not need the frame before it waits for the
+//          previous kernels, and asks L2 for the frame.
 #include "cuda/pixelate/pixelate_strips.cuh"
 
 namespace vf::cuda {
@@ -40,8 +39,7 @@ __device__ __forceinline__ void store(uint8_t* to, const uint4& v) {
     *vector = v;
 }
 
-// Writes the parts of vectors that are a block's at its left and at its right. Even threads write
-// those at the right.
+// Writes the parts of vectors at a block's left and, by even threads, at its right.
 template <class T, int kChannels>
 struct Edges {
   static constexpr int kN = kComponents<T>;
@@ -199,7 +197,7 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
   }
 #pragma unroll
   for (int c = 0; c < kChannels; c++) {
-    const uint32_t sum = add_lanes(own.sum(c));
+    const uint32_t sum = sum_of_lanes(own.sum(c));
     if (lane == 0) shared.sums[c][thread / 32] = sum;
   }
   __syncthreads();
@@ -208,8 +206,8 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
 #pragma unroll
   for (int c = 0; c < kChannels; c++) {
     const uint32_t sum = lane < warps ? shared.sums[c][lane] : 0;
-    const uint32_t low = add_lanes(sizeof(T) == 1 ? sum : sum & 0xffffu);
-    const uint32_t upper = sizeof(T) == 1 ? 0 : add_lanes(sum >> 16);
+    const uint32_t low = sum_of_lanes(sizeof(T) == 1 ? sum : sum & 0xffffu);
+    const uint32_t upper = sizeof(T) == 1 ? 0 : sum_of_lanes(sum >> 16);
     means[c] = mean_of<T>(low, upper, unit, inverse, p.shift);
   }
   if (active && begin <= 0 && end >= kN) {
@@ -234,16 +232,8 @@ __global__ void __launch_bounds__(kSingleThreads)
   VF_SHARED(Shared, shared);
   let_next_start();
   const StripPlane& l = p.plane[blockIdx.z];
-  switch (l.channels) {
-    case 1:
-      return make_block<T, 1, kStreams, kAtOnce>(p, l, shared);
-    case 2:
-      return make_block<T, 2, kStreams, kAtOnce>(p, l, shared);
-    case 3:
-      return make_block<T, 3, kStreams, kAtOnce>(p, l, shared);
-    default:
-      return make_block<T, 4, kStreams, kAtOnce>(p, l, shared);
-  }
+  with_channels(l.channels,
+                [&](auto channels) { make_block<T, channels, kStreams, kAtOnce>(p, l, shared); });
 }
 
 }  // namespace

@@ -155,22 +155,12 @@ __global__ void __launch_bounds__(kMaxThreads)
   let_next_start();
   int index;
   const StripPlane& l = plane_of_tile(p, &index);
-  switch (l.channels) {
-    case 1:
-      return make_strip<T, 1>(p, l, index, shared);
-    case 2:
-      return make_strip<T, 2>(p, l, index, shared);
-    case 3:
-      return make_strip<T, 3>(p, l, index, shared);
-    default:
-      return make_strip<T, 4>(p, l, index, shared);
-  }
+  with_channels(l.channels, [&](auto channels) { make_strip<T, channels>(p, l, index, shared); });
 }
 
 template <class T>
 class StripPass final : public FramePass {
  public:
-  // Returns whether it can filter such frames.
   bool prepare(const PixelateTask& task, CudaQueue& queue) {
     const Layout& layout = task.layout;
     const int processors = queue.device().processors;
@@ -214,7 +204,7 @@ class StripPass final : public FramePass {
   }
 
   bool takes(const Image& src, const Image& dst) const override {
-    if (!are_aligned(args_, src, dst)) return false;
+    if (!are_aligned(src, dst, 16)) return false;
     for (int i = 0; i < args_.planes; i++) {
       // The kernel for single blocks counts the bytes of a plane by ints.
       const int64_t stride = std::max(std::abs(src.stride[i]), std::abs(dst.stride[i]));
@@ -227,8 +217,8 @@ class StripPass final : public FramePass {
   Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
     return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
                   single_ ? single_kernel<T>(streams_, most_) : &pixelate_strips<T>,
-                  {grid_, unsigned(threads_), 0, single_ && queue.device().starts_early()},
-                  queue.cuda_stream(), with_images(args_, src, dst));
+                  {grid_, unsigned(threads_), 0, single_ && queue.device().starts_early()}, queue,
+                  with_images(args_, src, dst));
   }
 
  private:

@@ -5,7 +5,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "cuda/pixelate/pixelate_vectors.cuh"
 
@@ -65,23 +64,9 @@ std::unique_ptr<FramePass> make_frame_pass(const PixelateTask& task, More&... mo
   return nullptr;
 }
 
-// Tells whether all planes of both images are aligned to vectors.
-inline bool are_aligned(const StripArgs& args, const Image& src, const Image& dst) {
-  for (int i = 0; i < args.planes; i++)
-    if (!is_aligned(src.data[i], src.stride[i], 16) || !is_aligned(dst.data[i], dst.stride[i], 16))
-      return false;
-  return true;
-}
-// Returns the arguments with the images set.
 inline StripArgs with_images(const StripArgs& args, const Image& src, const Image& dst) {
   StripArgs a = args;
-  for (int i = 0; i < a.planes; i++) {
-    StripPlane& l = a.plane[i];
-    l.src = static_cast<const uint8_t*>(src.data[i]);
-    l.dst = static_cast<uint8_t*>(dst.data[i]);
-    l.src_stride = src.stride[i];
-    l.dst_stride = dst.stride[i];
-  }
+  for (int i = 0; i < a.planes; i++) a.plane[i] = with_view(a.plane[i], view_of(src, dst, i));
   return a;
 }
 
@@ -141,8 +126,7 @@ __device__ __forceinline__ uint32_t bytes_below(int count, int w) {
   return uint32_t((uint64_t(1) << bits) - 1);
 }
 
-// Holds sums of the components of vectors. For bytes, a word holds two sums, of either the even or
-// the odd bytes of a word.
+// Sums of the components of vectors. For bytes, a word has two, of a word's even or odd bytes.
 template <class T>
 struct ComponentSums {
   uint32_t sum[8] = {};
@@ -163,28 +147,7 @@ struct ComponentSums {
     if constexpr (sizeof(T) == 1) return sum[i / 4 * 2 + i % 2] >> (i / 2 % 2 * 16) & 0xffffu;
     return sum[i];
   }
-  // Clears all sums but those of components `begin` to `end`. With kWords, a word is kept or
-  // cleared as a whole.
-  template <bool kWords>
-  __device__ __forceinline__ void keep(int begin, int end) {
-#pragma unroll
-    for (int w = 0; w < 4; w++) {
-      constexpr int kSize = int(sizeof(T)), kWord = 4 / kSize;
-      if constexpr (kWords) {
-        const bool kept = unsigned(w * kWord - begin) < unsigned(end - begin);
-        sum[2 * w] = kept ? sum[2 * w] : 0;
-        sum[2 * w + 1] = kept ? sum[2 * w + 1] : 0;
-      } else {
-        const uint32_t mask = bytes_below(end * kSize, w) & ~bytes_below(begin * kSize, w);
-        constexpr uint32_t kLow = kSize == 1 ? 0x00ff00ffu : 0x0000ffffu;
-        constexpr uint32_t kSpread = kSize == 1 ? 0x101 : 0x10001;  // to all of a sum
-        sum[2 * w] &= (mask & kLow) * kSpread;
-        sum[2 * w + 1] &= (mask >> (8 * kSize) & kLow) * kSpread;
-      }
-    }
-  }
-  // Adds the sums by channels, counted from that of the first component. For bytes, a sum may be
-  // that of at most 64 rows.
+  // Adds the sums, of at most 64 rows of bytes, by channels from that of the first component on.
   template <int kChannels>
   __device__ __forceinline__ void add_channels(uint32_t (&sums)[kChannels]) const {
     if constexpr (sizeof(T) == 1 && kChannels != 3) {
@@ -220,7 +183,6 @@ __device__ __forceinline__ uint32_t pick(const uint32_t (&v)[4], int i) {
   return i & 2 ? (i & 1 ? v[3] : v[2]) : (i & 1 ? v[1] : v[0]);
 }
 
-// Stores components `begin` to `end` of a vector one by one.
 template <class T>
 __device__ __forceinline__ void store_components(uint8_t* to, const uint32_t (&v)[4], int begin,
                                                  int end) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/core/ptx.cuh"
+#include "cuda/core/warp.cuh"
 #include "filters/pixelate_task.h"
 
 namespace vf::cuda {
@@ -20,8 +21,7 @@ union Vector {
   T component[kComponents<T>];
 };
 
-// Returns factors of the components of a word for the dot product: 1 for every `apart`-th component
-// from `first` on.
+// Returns factors for dot products: 1 for every `apart`-th component of a word from `first` on.
 template <class T>
 __host__ __device__ constexpr uint32_t factors_of(int first, int apart) {
   uint32_t factors = 0;
@@ -54,19 +54,6 @@ __device__ __forceinline__ uint4 load_part(const uint8_t* from, int bytes) {
   return v.all;
 }
 
-template <class Sum>
-__device__ __forceinline__ Sum add_lanes(Sum sum) {
-#pragma unroll
-  for (int with = 1; with < 32; with *= 2) sum += __shfl_xor_sync(~0u, sum, with);
-  return sum;
-}
-#if __CUDA_ARCH__ >= 800
-template <>
-__device__ __forceinline__ uint32_t add_lanes(uint32_t sum) {
-  return uint32_t(__reduce_add_sync(~0u, sum));
-}
-#endif
-
 // Says how threads share the vectors of a rectangle. The threads form as many columns as the
 // rectangle has, or one row if there are fewer threads.
 struct VectorShare {
@@ -86,7 +73,6 @@ __host__ __device__ constexpr int vectors_of(int width) {
   return (width * int(sizeof(T)) + 2 * (16 - int(sizeof(T)))) / 16;
 }
 
-// Describes a rectangle: components x0 to x1 of rows y0 to y1.
 struct Components {
   int x0, x1, y0, y1;
 };
@@ -145,7 +131,6 @@ __device__ __forceinline__ void add_vectors(const uint8_t* image, int64_t stride
   }
 }
 
-// Writes means over the components of a thread.
 template <class T, int kChannels>
 __device__ __forceinline__ void write_vectors(uint8_t* image, int64_t stride, const Components& r,
                                               const VectorShare& share,
@@ -158,15 +143,10 @@ __device__ __forceinline__ void write_vectors(uint8_t* image, int64_t stride, co
     Vector<T> out;
     if constexpr (kChannels == 3) {
       const int phase = v * kN % 3;
-      const T turned[3] = {phase == 0   ? means[0]
-                           : phase == 1 ? means[1]
-                                        : means[2],
-                           phase == 0   ? means[1]
-                           : phase == 1 ? means[2]
-                                        : means[0],
-                           phase == 0   ? means[2]
-                           : phase == 1 ? means[0]
-                                        : means[1]};
+      const auto mean = [&](int c) {
+        return phase == 0 ? means[c % 3] : phase == 1 ? means[(c + 1) % 3] : means[(c + 2) % 3];
+      };
+      const T turned[3] = {mean(0), mean(1), mean(2)};
 #pragma unroll
       for (int i = 0; i < kN; i++) out.component[i] = turned[i % 3];
     } else {

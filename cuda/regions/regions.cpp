@@ -1,7 +1,6 @@
 // Plans filters of regions on the GPU, and makes the launches of a frame.
-#include <algorithm>
-
 #include "cuda/regions/regions.h"
+#include "cuda/core/plane_pass.h"
 
 namespace vf::cuda {
 namespace {
@@ -17,19 +16,8 @@ class CudaRegions final : public RegionsPlan {
 
   Status prepare() {
     kernels_ = std::visit([](const auto& f) { return make_region_kernels(f); }, filter());
-    scratch_.layout = source();
-    scratch_.memory = Memory::device;
-    size_t starts[kMaxPlanes], total = 0;
-    for (int p = 0; p < source().planes; p++) {
-      scratch_.stride[p] = ptrdiff_t((row_bytes(source(), p) + 255) / 256 * 256);
-      starts[p] = total;
-      total += size_t(scratch_.stride[p]) * source().plane[p].height;
-    }
-    if (task_.placement == Placement::in_place || !kernels_ || !kernels_->takes_all()) {
-      VF_TRY(cuda_.allocate(Memory::device, total, &memory_));
-      for (int p = 0; p < source().planes; p++)
-        scratch_.data[p] = memory_.as<uint8_t>() + starts[p];
-    }
+    if (task_.placement == Placement::in_place || !kernels_ || !kernels_->takes_all())
+      VF_TRY(allocate_image(cuda_, source(), &memory_, &scratch_));
     VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(Region), &regions_memory_));
     VF_TRY(cuda_.allocate(Memory::device, kMostStarts * sizeof(RegionStart), &starts_memory_));
     list_ = {regions_memory_.as<Region>(), starts_memory_.as<RegionStart>()};
@@ -52,7 +40,7 @@ class CudaRegions final : public RegionsPlan {
       VF_TRY(whole_plan().run(src, scratch_));
       return mix(dst, scratch_, dst);
     }
-    const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_};
+    const RegionLaunch launch = this->launch();
     RegionArgs args = args_of(src, dst);
     args.after_copy = !in_place;
     const bool through_scratch = in_place && !kernels_->in_place(launch, args);
@@ -68,11 +56,9 @@ class CudaRegions final : public RegionsPlan {
     args.edges = edges();
     for (int p = 0; p < args.planes; p++) {
       const PlaneLayout& l = source().plane[p];
+      const PlaneView view = view_of(src, dst, p);
       RegionPlane& to = args.plane[p];
-      to.src = static_cast<const uint8_t*>(src.data[p]);
-      to.dst = static_cast<uint8_t*>(dst.data[p]);
-      to.src_stride = int(src.stride[p]);
-      to.dst_stride = int(dst.stride[p]);
+      to = with_view(to, view);
       to.width = l.width;
       to.height = l.height;
       to.sub_x = uint8_t(l.sub_x);
@@ -80,19 +66,17 @@ class CudaRegions final : public RegionsPlan {
       to.channels = uint8_t(l.channels);
       to.step = uint8_t(l.pixel_step());
       to.mask = channels(p);
-      const auto aligned = [](const void* data, ptrdiff_t stride) {
-        return (reinterpret_cast<uintptr_t>(data) | uintptr_t(stride)) % 16 == 0;
-      };
-      to.aligned = aligned(src.data[p], src.stride[p]) && aligned(dst.data[p], dst.stride[p]);
+      to.aligned = is_aligned(view, 16);
     }
     return args;
   }
 
+  RegionLaunch launch() { return {cuda_, task_, regions(), list_, &starts_}; }
   Status copy(const Image& src, const Image& dst, bool early) {
-    return copy_regions(cuda_, source().type, regions(), list_, &starts_, args_of(src, dst), early);
+    return copy_regions(launch(), args_of(src, dst), early);
   }
   Status mix(const Image& base, const Image& over, const Image& dst) {
-    return mix_regions(cuda_, source().type, regions(), list_, &starts_, args_of(base, dst), over);
+    return mix_regions(launch(), args_of(base, dst), over);
   }
 
   CudaQueue& cuda_;

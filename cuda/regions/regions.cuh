@@ -14,8 +14,7 @@ __host__ __device__ __forceinline__ PlaneRect rect_in(const RegionPlane& l, cons
   return plane_rect(r, l.sub_x, l.sub_y, l.width, l.height);
 }
 
-// Returns a / b for a below 2^20. The rounding errors are smaller than the distance of the sum from
-// the next multiple of b.
+// Returns a / b for a below 2^20, where rounding errors cannot reach the next multiple of b.
 __device__ __forceinline__ int quotient(int a, int b) {
   return int(__fdividef(float(a) + 0.5f, float(b)));
 }
@@ -58,14 +57,12 @@ __device__ __forceinline__ RegionStart find_start(const RegionArgs& p) {
   };
   return p.more ? search(p.more_start) : search(p.start);
 }
-// Copies a region from either list, because a pointer that may point to both would have to be
-// followed for each field.
+// Copies a region. A pointer that may point to both lists would be followed for each field.
 __device__ __forceinline__ Region copy_of_region(const RegionArgs& p, int i) {
   if (p.more) return p.more[i];
   return p.region[i];
 }
 
-// Finds the tile of this block.
 __device__ __forceinline__ RegionTile find_tile(const RegionArgs& p) {
   const RegionStart s = find_start<0>(p);
   return {s.region, s.plane, int(blockIdx.x) - s.block[0], s.plain != 0};

@@ -1,6 +1,5 @@
 // Declares the kernels for regions and the arguments of their launches. A launch works on a list of
-// tiles, each of one region and plane. A block finds its tile by where each region's tiles start in
-// the list.
+// tiles. A block finds its tile by where each region's tiles start.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -41,8 +40,7 @@ struct RegionStart {
   uint16_t region;
   uint8_t plane : 7;
   uint8_t plain : 1;  // no other region reaches into it, and all of its samples have full weight
-  // The Gaussian: radii of the kernels in the plane, and columns of tiles of a block of the first
-  // pass.
+  // The Gaussian: radii in the plane, and columns of tiles of a block of the first pass.
   uint8_t radius_x, radius_y, wide;
 };
 
@@ -64,22 +62,6 @@ struct RegionArgs {
   RegionStart start[kInlineStarts];
 };
 
-// Sets where all planes of regions start, by tiles(region, plane). Returns the number of all tiles,
-// or -1 if a launch cannot have so many.
-template <class Tiles>
-int64_t count_tiles(const RegionArgs& args, const std::vector<Region>& regions,
-                    std::vector<RegionStart>* starts, const Tiles& tiles) {
-  int64_t all = 0;
-  starts->clear();
-  for (size_t i = 0; i < regions.size(); i++)
-    for (int p = 0; p < args.planes; p++) {
-      starts->push_back({{int(all), 0}, 0, uint16_t(i), uint8_t(p), 0, 0, 0, 0});
-      all += tiles(regions[i], args.plane[p]);
-      if (all > 0x7fffffff) return -1;
-    }
-  return all;
-}
-
 inline Status too_many_tiles() {
   return Status::error(Code::unsupported, "regions of more than 2^31 tiles");
 }
@@ -89,25 +71,6 @@ struct RegionList {
   Region* regions = nullptr;
   RegionStart* starts = nullptr;
 };
-// Gives a launch its regions, and finds which of them are plain.
-Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
-                   std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args);
-
-// Copies the rectangles of regions from args' source to its destination (regions_copy.cu).
-Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
-                    bool early);
-// Mixes `over` with args' source by the regions' weights. The destination may be either of them.
-Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                   const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
-                   const Image& over);
-
-// Tells whether the first launch may start early behind the copy of the frame. Behind an upload of
-// regions it may not.
-inline bool starts_after_copy(const CudaQueue& queue, const RegionArgs& args) {
-  return args.after_copy && !args.more && queue.device().starts_early();
-}
-
 // A launch's regions, and what set_regions() needs.
 struct RegionLaunch {
   CudaQueue& queue;
@@ -116,6 +79,25 @@ struct RegionLaunch {
   const RegionList& list;
   std::vector<RegionStart>* starts;
 };
+
+// Gives a launch its regions, and finds which of them are plain. The starts are set.
+Status set_regions(const RegionLaunch& launch, RegionArgs* args);
+// Gives a launch over tiles its regions and where they start, and counts its blocks.
+Status list_tiles(const RegionLaunch& launch, int64_t (*tiles)(const Region&, const RegionPlane&),
+                  RegionArgs* args, int64_t* blocks);
+
+// Allocates device memory for an image with aligned rows.
+Status allocate_image(CudaQueue& queue, const Layout& layout, Allocation* memory, Image* image);
+
+// Copies the rectangles of regions from args' source to its destination (regions_copy.cu).
+Status copy_regions(const RegionLaunch& launch, RegionArgs args, bool early);
+// Mixes `over` with args' source by the regions' weights. The destination may be either of them.
+Status mix_regions(const RegionLaunch& launch, RegionArgs args, const Image& over);
+
+// Tells whether the first launch may start early: behind a copy, but not an upload of regions.
+inline bool starts_after_copy(const CudaQueue& queue, const RegionArgs& args) {
+  return args.after_copy && !args.more && queue.device().starts_early();
+}
 
 // Kernels that filter regions and nothing else of a frame.
 class RegionKernels {

@@ -21,7 +21,7 @@ using MixGrid = TileGrid<64, 32>;
 constexpr int kUploadRegions = 34, kUploadStarts = 78;
 
 template <class Grid>
-__host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
+int64_t tiles_of(const Region& r, const RegionPlane& l) {
   const PlaneRect rect = rect_in(l, r);
   return l.mask ? Grid::columns(rect) * Grid::rows(rect) : 0;
 }
@@ -108,15 +108,6 @@ __global__ void __launch_bounds__(kRegionThreads, 4)
   }
 }
 
-// Sets the arguments of a launch over the tiles of a grid, and the number of its blocks.
-template <class Grid>
-Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const RegionList& list,
-                  std::vector<RegionStart>* starts, RegionArgs* args, int64_t* blocks) {
-  *blocks = count_tiles(*args, regions, starts, tiles_of<Grid>);
-  if (*blocks < 0) return too_many_tiles();
-  return set_regions(queue, regions, starts, list, args);
-}
-
 // Marks the regions that own all of their samples with full weight.
 void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
                 std::vector<RegionStart>* starts) {
@@ -137,7 +128,6 @@ void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
   for (RegionStart& s : *starts) s.plain = plain[s.region];
 }
 
-// Tells blocks where to look for their region.
 void set_hints(const std::vector<RegionStart>& starts, RegionArgs* args) {
   for (int n = 0; n < 2; n++) {
     args->hint_shift[n] = 0;
@@ -151,63 +141,86 @@ void set_hints(const std::vector<RegionStart>& starts, RegionArgs* args) {
 
 }  // namespace
 
-Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
-                   std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args) {
-  find_plain(args->edges, regions, starts);
+Status allocate_image(CudaQueue& queue, const Layout& layout, Allocation* memory, Image* image) {
+  image->layout = layout;
+  image->memory = Memory::device;
+  size_t starts[kMaxPlanes], total = 0;
+  for (int p = 0; p < layout.planes; p++) {
+    image->stride[p] = ptrdiff_t(round_up(row_bytes(layout, p), 256));
+    starts[p] = total;
+    total += size_t(image->stride[p]) * size_t(layout.plane[p].height);
+  }
+  VF_TRY(queue.allocate(Memory::device, total, memory));
+  for (int p = 0; p < layout.planes; p++) image->data[p] = memory->as<uint8_t>() + starts[p];
+  return {};
+}
+
+Status set_regions(const RegionLaunch& l, RegionArgs* args) {
+  const std::vector<Region>& regions = l.regions;
+  const std::vector<RegionStart>& starts = *l.starts;
+  find_plain(args->edges, regions, l.starts);
   args->count = int(regions.size());
-  args->starts = int(starts->size());
-  set_hints(*starts, args);
+  args->starts = int(starts.size());
+  set_hints(starts, args);
   args->more = nullptr;
   args->more_start = nullptr;
   if (args->count <= kInlineRegions && args->starts <= kInlineStarts) {
     std::copy(regions.begin(), regions.end(), args->region);
-    std::copy(starts->begin(), starts->end(), args->start);
+    std::copy(starts.begin(), starts.end(), args->start);
     return {};
   }
-  args->more = list.regions;
-  args->more_start = list.starts;
+  args->more = l.list.regions;
+  args->more_start = l.list.starts;
   for (int region = 0, start = 0; region < args->count || start < args->starts;) {
     Upload u = {};
-    u.regions = list.regions + region;
-    u.starts = list.starts + start;
+    u.regions = l.list.regions + region;
+    u.starts = l.list.starts + start;
     u.region_count = std::min(args->count - region, kUploadRegions);
     u.start_count = std::min(args->starts - start, kUploadStarts);
     std::copy_n(regions.begin() + region, u.region_count, u.region);
-    std::copy_n(starts->begin() + start, u.start_count, u.start);
+    std::copy_n(starts.begin() + start, u.start_count, u.start);
     region += u.region_count;
     start += u.start_count;
-    VF_TRY(launch("upload of regions", &upload, {1, kUploadThreads}, queue.cuda_stream(), u));
+    VF_TRY(launch("upload of regions", &upload, {1, kUploadThreads}, l.queue, u));
   }
   return {};
 }
 
-Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
-                    bool early) {
-  int64_t blocks;
-  VF_TRY(list_tiles<CopyGrid>(queue, regions, list, starts, &args, &blocks));
-  if (blocks == 0) return {};
-  // It cannot start early behind an upload.
-  early = early && !args.more && queue.device().starts_early();
-  const auto kernel = type == Type::u8 ? &copy_tiles<uint8_t> : &copy_tiles<uint16_t>;
-  return launch("copy of regions", kernel, {unsigned(blocks), kRegionThreads, 0, early},
-                queue.cuda_stream(), args, early);
+Status list_tiles(const RegionLaunch& l, int64_t (*tiles)(const Region&, const RegionPlane&),
+                  RegionArgs* args, int64_t* blocks) {
+  *blocks = 0;
+  l.starts->clear();
+  for (size_t i = 0; i < l.regions.size(); i++)
+    for (int p = 0; p < args->planes; p++) {
+      l.starts->push_back({{int(*blocks), 0}, 0, uint16_t(i), uint8_t(p), 0, 0, 0, 0});
+      *blocks += tiles(l.regions[i], args->plane[p]);
+      if (*blocks > 0x7fffffff) return too_many_tiles();
+    }
+  return set_regions(l, args);
 }
 
-Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                   const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
-                   const Image& over) {
+Status copy_regions(const RegionLaunch& l, RegionArgs args, bool early) {
   int64_t blocks;
-  VF_TRY(list_tiles<MixGrid>(queue, regions, list, starts, &args, &blocks));
+  VF_TRY(list_tiles(l, tiles_of<CopyGrid>, &args, &blocks));
+  if (blocks == 0) return {};
+  // It cannot start early behind an upload.
+  early = early && !args.more && l.queue.device().starts_early();
+  const auto kernel = l.task.layout.type == Type::u8 ? &copy_tiles<uint8_t> : &copy_tiles<uint16_t>;
+  return launch("copy of regions", kernel, {unsigned(blocks), kRegionThreads, 0, early}, l.queue,
+                args, early);
+}
+
+Status mix_regions(const RegionLaunch& l, RegionArgs args, const Image& over) {
+  int64_t blocks;
+  VF_TRY(list_tiles(l, tiles_of<MixGrid>, &args, &blocks));
   if (blocks == 0) return {};
   Over o = {};
   for (int p = 0; p < args.planes; p++) {
     o.data[p] = static_cast<const uint8_t*>(over.data[p]);
     o.stride[p] = int(over.stride[p]);
   }
-  const auto kernel = type == Type::u8 ? &mix_tiles<uint8_t> : &mix_tiles<uint16_t>;
-  return launch("mix of regions", kernel, {unsigned(blocks), kRegionThreads}, queue.cuda_stream(),
-                args, o);
+  const auto kernel = l.task.layout.type == Type::u8 ? &mix_tiles<uint8_t> : &mix_tiles<uint16_t>;
+  return launch("mix of regions", kernel, {unsigned(blocks), kRegionThreads}, l.queue, args, o);
 }
 
 }  // namespace vf::cuda

@@ -2,8 +2,7 @@
 // The kernels are in regions_gaussian_bytes.cu and regions_gaussian_words.cu.
 //
 // There are two passes, and the second one starts early. All reads of the frame come before the
-// first write, so that regions can be filtered in place as long as there is room for the sums of
-// all of them.
+// first write, so that regions can be filtered in place if there is room for all sums.
 #include <algorithm>
 #include <tuple>
 
@@ -93,7 +92,6 @@ class GaussianRegions final : public RegionKernels {
     return std::max(bytes, size_t(std::max(least, 0)));
   }
 
-  // Counts the work for a region in all planes.
   GaussianWork work_of(const RegionArgs& args, const Region& r,
                        const PlaneRect& clip = kEverywhere) const {
     GaussianWork all;
@@ -141,7 +139,7 @@ class GaussianRegions final : public RegionKernels {
                              "a region's blur reaches %d pixels, for which it needs %zu bytes of "
                              "shared memory, but this GPU has %zu: choose a smaller sigma, or NV12",
                              reach, bytes, most);
-    VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
+    VF_TRY(set_regions(l, &args));
     GaussianArgs g = {};
     g.r = args;
     g.clip = clip;
@@ -158,11 +156,11 @@ class GaussianRegions final : public RegionKernels {
     const bool early = device.starts_early();
     VF_TRY(launch("rows of regions", passes_.first[all.first <= 2 * processors_],
                   {unsigned(all.first), passes_.first_threads, first_shared, early && !args.more},
-                  l.queue.cuda_stream(), g));
+                  l.queue, g));
     return launch("columns of regions", passes_.second,
                   {unsigned(all.second), passes_.second_threads,
                    second_shared_of(device, all.second, second_shared), early},
-                  l.queue.cuda_stream(), g);
+                  l.queue, g);
   }
 
   // Blurs a region in parts, because there is no room for the sums of all of it.

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 
+#include "cuda/core/warp.cuh"
 #include "cuda/regions/regions.cuh"
 
 namespace vf::cuda {
@@ -104,12 +105,10 @@ inline bool is_wide(const Layout& layout) {
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-// Returns the number of channels that a block makes.
 template <class K>
 __host__ __device__ constexpr int channels_of_block(int channels) {
   return K::kAllChannels ? channels : 1;
 }
-// Returns the number of channels of a plane that have sums.
 template <class K>
 __host__ __device__ __forceinline__ int channels_with_sums(const RegionPlane& l) {
   if (K::kAllChannels) return l.channels;
@@ -159,7 +158,6 @@ GaussianWork gaussian_work(const PlaneRect& clip, const Region& r, const RegionP
   return w;
 }
 
-// Returns the largest of bytes(channels) over the planes.
 template <class Bytes>
 size_t max_of_planes(const Layout& layout, const Bytes& bytes) {
   size_t largest = 0;
@@ -216,18 +214,6 @@ __device__ __forceinline__ Bell make_bell(float sigma, int radius) {
   return {radius ? __fdividef(-0.72134752f, sigma * sigma) : 0};
 }
 
-template <class T>
-__device__ __forceinline__ T sum_of_lanes(T v) {
-  for (int with = 1; with < 32; with *= 2) v += __shfl_xor_sync(~0u, v, with);
-  return v;
-}
-__device__ __forceinline__ int sum_of_lanes(int v) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(~0u, v);
-#else
-  return sum_of_lanes<int>(v);
-#endif
-}
 // Adds up the bell from -radius to radius. All lanes of a warp call it.
 __device__ __forceinline__ float sum_of(const Bell& bell, int radius) {
   float sum = 0;

@@ -31,42 +31,6 @@ struct ByteWeights {
   int k;  // the weights add up to 2^k, 15 to 24
 };
 
-// Makes the weights. All threads call it, and wait for each other before they use them.
-template <int kWarps>
-__device__ __forceinline__ void make_byte_weights(float sigma, int radius, int reach,
-                                                  ByteWeights& weights) {
-  const Bell bell = make_bell(sigma, radius);
-  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
-  // A lane gets the next three weights of the lanes after it.
-  constexpr int kEach = 29;
-  const int count = 32 * chunks_of(reach, 32) + kLead + 1;
-  if (kEach * warp >= count) return;
-  const float sum = sum_of(bell, radius);
-  // The middle one takes what the others' rounding leaves, of 256 at most.
-  const int k = 31 - __clz(int((65535.f - 512) * sum));
-  const float scale = __fdividef(float(1 << k), sum);
-  const auto weight = [&](int i) { return __float2int_rn(scale * bell(i)); };
-  int others = 0;
-#pragma unroll 1
-  for (int i = lane ? lane : 32; i <= radius; i += 32) others += 2 * weight(i);
-  const int middle = (1 << k) - sum_of_lanes(others);
-  if (threadIdx.x == 0) weights.k = k;
-#pragma unroll 1
-  for (int first = kEach * warp; first < count; first += kEach * kWarps) {
-    const int i = first + lane, d = abs(i - reach - kLead);
-    const int w = d > radius ? 0 : d == 0 ? middle : weight(d);
-    const uint32_t own = uint32_t(w + 128) >> 8 << 16 | (uint32_t(w) & 0xff);
-    const uint32_t next[3] = {__shfl_down_sync(~0u, own, 1), __shfl_down_sync(~0u, own, 2),
-                              __shfl_down_sync(~0u, own, 3)};
-    const uint32_t left = __byte_perm(own, next[0], 0x6240);
-    const uint32_t right = __byte_perm(next[1], next[2], 0x6240);
-    if (lane < kEach && i < count) {
-      weights.word[0][i] = __byte_perm(left, right, 0x7632);
-      weights.word[1][i] = __byte_perm(left, right, 0x5410);
-    }
-  }
-}
-
 // Returns a lane's operand of both passes: 16 rows of a Toeplitz matrix, of which a lane has two
 // that are `apart` apart. `at` is the lane's first word.
 __device__ __forceinline__ uint4 band(const uint32_t* at, int apart) {
@@ -81,10 +45,40 @@ struct Bytes {
   static constexpr int kRows = 32, kReachUnit = 1, kFirstWarps = 8, kSpare = 1;
   static constexpr int kFirstTall = 1, kSecondTall = 1;
 
+  // Makes the weights. All threads call it, and wait for each other before they use them.
   template <int kWarps>
   static __device__ __forceinline__ void make_weights(float sigma, int radius, int reach,
                                                       Weights& weights) {
-    make_byte_weights<kWarps>(sigma, radius, reach, weights);
+    const Bell bell = make_bell(sigma, radius);
+    const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+    // A lane gets the next three weights of the lanes after it.
+    constexpr int kEach = 29;
+    const int count = 32 * chunks_of(reach, 32) + kLead + 1;
+    if (kEach * warp >= count) return;
+    const float sum = sum_of(bell, radius);
+    // The middle one takes what the others' rounding leaves, of 256 at most.
+    const int k = 31 - __clz(int((65535.f - 512) * sum));
+    const float scale = __fdividef(float(1 << k), sum);
+    const auto weight = [&](int i) { return __float2int_rn(scale * bell(i)); };
+    int others = 0;
+#pragma unroll 1
+    for (int i = lane ? lane : 32; i <= radius; i += 32) others += 2 * weight(i);
+    const int middle = (1 << k) - sum_of_lanes(others);
+    if (threadIdx.x == 0) weights.k = k;
+#pragma unroll 1
+    for (int first = kEach * warp; first < count; first += kEach * kWarps) {
+      const int i = first + lane, d = abs(i - reach - kLead);
+      const int w = d > radius ? 0 : d == 0 ? middle : weight(d);
+      const uint32_t own = uint32_t(w + 128) >> 8 << 16 | (uint32_t(w) & 0xff);
+      const uint32_t next[3] = {__shfl_down_sync(~0u, own, 1), __shfl_down_sync(~0u, own, 2),
+                                __shfl_down_sync(~0u, own, 3)};
+      const uint32_t left = __byte_perm(own, next[0], 0x6240);
+      const uint32_t right = __byte_perm(next[1], next[2], 0x6240);
+      if (lane < kEach && i < count) {
+        weights.word[0][i] = __byte_perm(left, right, 0x7632);
+        weights.word[1][i] = __byte_perm(left, right, 0x5410);
+      }
+    }
   }
 
   static __device__ __forceinline__ void products(const GaussianArgs&, const Weights& weights,
@@ -340,8 +334,8 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, kFew ? 2 : 4)
   else if (step == 4)
     prefetch_batch<4>(l, rows);
   const auto make_weights = [&] {
-    make_byte_weights<Bytes::kFirstWarps>(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x,
-                                          slab.reach_x, weights);
+    Bytes::make_weights<Bytes::kFirstWarps>(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x,
+                                            slab.reach_x, weights);
   };
   if (kFew) make_weights();
   if (!kFew || !p.r.after_copy) wait_for_previous();

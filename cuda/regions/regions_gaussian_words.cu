@@ -43,8 +43,7 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, ui
 #else
   const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   for (int k = 0; k < 4; k++) {
-    // This lane's rows of `a` at columns 2k, 2k + 1, 2k + 8 and 2k + 9 are multiplied by these rows
-    // of `b` at this lane's columns.
+    // Rows of `a` at columns 2k, 2k + 1, 2k + 8 and 2k + 9 times these rows of `b`.
     const uint32_t own[4] = {a.x, a.y, a.z, a.w};
     float2 rows[4], columns[2][2];
     for (int i = 0; i < 4; i++) rows[i] = floats_of(__shfl_sync(~0u, own[i], 4 * g + k));
@@ -67,26 +66,7 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, ui
 constexpr int kWeightPairs = 2 * kMaxReach + 32;
 using WeightPairs = uint32_t[2][kWeightPairs];
 
-// All threads call it, and wait for each other before they use the weights.
-__device__ __forceinline__ void make_weight_pairs(float sigma, int radius, WeightPairs& pairs) {
-  const Bell bell = make_bell(sigma, radius);
-  const float scale = __fdividef(kScale, sum_of(bell, radius));
-  const int reach = reach_of(radius);
-  const auto weight = [&](int i) {
-    const int d = abs(i - reach - 16);
-    return d <= radius ? scale * bell(d) : 0.f;
-  };
-#pragma unroll 1
-  for (int i = threadIdx.x; i < 2 * reach + 32; i += kThreads) {
-    uint32_t parts[2];
-    split(weight(i), weight(i + 1), parts);
-    pairs[0][i] = parts[0];
-    pairs[1][i] = parts[1];
-  }
-}
-
-// Returns a lane's fragments of the 16 x 16 matrices along the band, one after the other. Each
-// shares a part with the previous one.
+// Returns a lane's fragments along the band. Each shares a part with the previous one.
 class Band {
  public:
   // g and t are a lane's row and column of a fragment.
@@ -137,10 +117,23 @@ struct Words {
   static constexpr int kRows = 16, kReachUnit = 16, kFirstWarps = kWarps, kSpare = 0;
   static constexpr int kFirstTall = 2, kSecondTall = 2;
 
+  // All threads call it, and wait for each other before they use the weights.
   template <int kWarps>
-  static __device__ __forceinline__ void make_weights(float sigma, int radius, int,
-                                                      Weights& weights) {
-    make_weight_pairs(sigma, radius, weights);
+  static __device__ __forceinline__ void make_weights(float sigma, int radius, int reach,
+                                                      WeightPairs& pairs) {
+    const Bell bell = make_bell(sigma, radius);
+    const float scale = __fdividef(kScale, sum_of(bell, radius));
+    const auto weight = [&](int i) {
+      const int d = abs(i - reach - 16);
+      return d <= radius ? scale * bell(d) : 0.f;
+    };
+#pragma unroll 1
+    for (int i = threadIdx.x; i < 2 * reach + 32; i += kThreads) {
+      uint32_t parts[2];
+      split(weight(i), weight(i + 1), parts);
+      pairs[0][i] = parts[0];
+      pairs[1][i] = parts[1];
+    }
   }
 
   static __device__ __forceinline__ void products(const GaussianArgs& p, const Weights& weights,
@@ -198,8 +191,7 @@ struct Four {
   uint32_t words[kBytes ? kBytes : 2];
 };
 
-// Loads the codes of a channel one by one. It is for the frame's edges and for samples that do not
-// lie in words.
+// Loads a channel's codes one by one, at the frame's edges and where they do not lie in words.
 VF_NOINLINE __device__ uint2 load_one_by_one(const GaussianArgs& p, const RegionPlane& l,
                                              uint32_t outside, int channel, int x, int y) {
   uint32_t words[2];
@@ -333,7 +325,8 @@ __global__ void __launch_bounds__(kThreads, 5)
     for (float& v : sums[i]) v = kWide ? float(p.middle) * -kUnit : 0;
   if (!p.r.after_copy) wait_for_previous();
   const auto make = [&] {
-    make_weight_pairs(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x, weights);
+    K::template make_weights<kWarps>(sigma_in(region.sigma_x, l.sub_x), work.start.radius_x,
+                                     slab.reach_x, weights);
     __syncthreads();
   };
   const auto add = [&](auto bytes) {

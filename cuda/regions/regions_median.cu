@@ -19,8 +19,7 @@ using Tile = TileGrid<64, 32>;
 constexpr int kAlign = 8;  // of cells, in pixels: subsampled planes have whole samples of them
 // Sizes of cells, in pixels, are multiples of kAlign.
 constexpr int kMinCell = 32, kMaxCell = 512, kCellStep = 16;
-// Rows of the atlases, as shares of the frame's rows. Regions that need more are filtered with the
-// whole frame.
+// Rows of the atlases, as shares of the frame's. Regions that need more take the whole frame.
 constexpr double kHeights[] = {0.0625, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7};
 
 struct AtlasArgs {
@@ -38,7 +37,6 @@ struct AtlasArgs {
 __host__ __device__ __forceinline__ int cells_along(int from, int to, int cell) {
   return (to - from / kAlign * kAlign + cell - 1) / cell;
 }
-// Returns the tiles of a cell with its margins, along one axis.
 __host__ __device__ __forceinline__ int tiles_along(int cell, int margin, int tile) {
   return (cell + 2 * margin + tile - 1) / tile;
 }
@@ -154,13 +152,11 @@ class MedianAtlas final : public RegionKernels {
     Layout layout;
     std::unique_ptr<Plan> plan;
   };
-  Image image(int which) const;
 
   const MedianParams params_;
   std::vector<Atlas> plans_;  // the smallest first
-  Allocation memory_[2];      // the input of the median, and its output
-  size_t starts_[kMaxPlanes] = {};
-  ptrdiff_t stride_[kMaxPlanes] = {};
+  Allocation memory_[2];
+  Image image_[2];  // the largest plan's: the input of the median, and its output
   uint8_t margin_x_[kMaxPlanes] = {}, margin_y_[kMaxPlanes] = {};
   // Set by takes().
   size_t chosen_ = 0;
@@ -174,7 +170,6 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
   MedianParams params = m;
   params.border = Border::replicate;  // no result depends on it
   Layout layout = task.layout;
-  size_t starts[kMaxPlanes], total = 0;
   for (int p = 0; p < layout.planes; p++) {
     PlaneLayout& l = layout.plane[p];
     margin_x_[p] = uint8_t(plane_size(m.size, l.sub_x) / 2);
@@ -195,18 +190,11 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
     plans_.push_back({atlas, std::move(plan)});
   }
   if (plans_.empty()) return {};
-  const Layout& largest = plans_.back().layout;
-  for (int p = 0; p < largest.planes; p++) {
-    stride_[p] = ptrdiff_t((row_bytes(largest, p) + 255) / 256 * 256);
-    starts[p] = total;
-    total += size_t(stride_[p]) * size_t(largest.plane[p].height);
-  }
-  for (Allocation& memory : memory_) {
-    VF_TRY(queue.allocate(Memory::device, total, &memory));
+  for (int i = 0; i < 2; i++) {
+    VF_TRY(allocate_image(queue, plans_.back().layout, &memory_[i], &image_[i]));
     // The samples between the cells are filtered as well, and must be initialized.
-    VF_CUDA(cudaMemsetAsync(memory.data(), 0, total, queue.cuda_stream()));
+    VF_CUDA(cudaMemsetAsync(memory_[i].data(), 0, memory_[i].size(), queue.cuda_stream()));
   }
-  std::copy_n(starts, largest.planes, starts_);
   return {};
 }
 
@@ -234,17 +222,6 @@ bool MedianAtlas::takes(const std::vector<Region>& regions) {
   return chosen_ < plans_.size();
 }
 
-Image MedianAtlas::image(int which) const {
-  Image image;
-  image.layout = plans_[chosen_].layout;
-  image.memory = Memory::device;
-  for (int p = 0; p < image.layout.planes; p++) {
-    image.data[p] = memory_[which].as<uint8_t>() + starts_[p];
-    image.stride[p] = stride_[p];
-  }
-  return image;
-}
-
 Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   const Layout& layout = launch_of.task.layout;
   const MedianParams& m = params_;
@@ -257,7 +234,7 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
     a.margin_x[p] = margin_x_[p];
     a.margin_y[p] = margin_y_[p];
     a.step[p] = uint8_t(l.channels);
-    a.stride[p] = int(stride_[p]);
+    a.stride[p] = int(image_[0].stride[p]);
     a.tiles = std::max(a.tiles, tiles_along(cell_ >> l.sub_x, margin_x_[p], 64) *
                                     tiles_along(cell_ >> l.sub_y, margin_y_[p], 32));
     for (int c = 0; c < l.channels; c++)
@@ -273,21 +250,21 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   }
   const int64_t blocks = cells * a.tiles * layout.planes;
   if (blocks > 0x7fffffff) return too_many_tiles();
-  VF_TRY(set_regions(launch_of.queue, launch_of.regions, launch_of.starts, launch_of.list, &args));
+  VF_TRY(set_regions(launch_of, &args));
   a.r = args;
-  const auto set_atlas = [&](int which) {
-    const Image image = this->image(which);
-    for (int p = 0; p < layout.planes; p++) a.atlas[p] = static_cast<uint8_t*>(image.data[p]);
+  const auto set_atlas = [&](Image* image) {
+    image->layout = plans_[chosen_].layout;
+    for (int p = 0; p < layout.planes; p++) a.atlas[p] = static_cast<uint8_t*>(image->data[p]);
   };
   const bool u8 = layout.type == Type::u8;
-  set_atlas(0);
+  set_atlas(&image_[0]);
   VF_TRY(launch("atlas of regions", u8 ? &gather<uint8_t> : &gather<uint16_t>,
                 {unsigned(blocks), kRegionThreads, 0, starts_after_copy(launch_of.queue, args)},
-                launch_of.queue.cuda_stream(), a));
-  VF_TRY(plans_[chosen_].plan->run(image(0), image(1)));
-  set_atlas(1);
+                launch_of.queue, a));
+  VF_TRY(plans_[chosen_].plan->run(image_[0], image_[1]));
+  set_atlas(&image_[1]);
   return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>,
-                {unsigned(blocks), kRegionThreads}, launch_of.queue.cuda_stream(), a);
+                {unsigned(blocks), kRegionThreads}, launch_of.queue, a);
 }
 
 }  // namespace

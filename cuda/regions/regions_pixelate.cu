@@ -40,7 +40,7 @@ __host__ __device__ __forceinline__ BlockRange range_of(const Region& r, const R
   b.rows = by.block_of(rect.y1 - 1) + 1 - b.y0;
   return b;
 }
-__host__ __device__ __forceinline__ int64_t tiles_of(const Region& r, const RegionPlane& l) {
+int64_t tiles_of(const Region& r, const RegionPlane& l) {
   if (!l.mask) return 0;
   const BlockRange b = range_of(r, l);
   const int each = kRegionThreads / lanes_for(r.block);
@@ -57,7 +57,6 @@ __device__ __forceinline__ Share share_of(int lane, int lanes, int width) {
   return {lane % columns, lane / columns, columns, lanes / columns};
 }
 
-// Describes samples x0 to x1 of rows y0 to y1.
 struct Samples {
   int x0, x1, y0, y1;
 };
@@ -66,48 +65,24 @@ __device__ __forceinline__ bool in_vectors(const RegionPlane& l) {
   return l.aligned && l.step == l.channels && l.mask == (1 << l.channels) - 1;
 }
 
-// Adds a thread's samples to the sums of a block.
-template <class T, int kChannels>
-__device__ __forceinline__ void add_in_vectors(const RegionPlane& l, const Samples& r, int lane,
-                                               int lanes, uint64_t (&sums)[kMaxChannels]) {
-  const Components in = {r.x0 * kChannels, r.x1 * kChannels, r.y0, r.y1};
-  uint64_t own[kChannels] = {};
-  add_vectors<T>(l.src, l.src_stride, l.width * kChannels * int(sizeof(T)), in,
-                 share_vectors(lane, lanes, vectors_of<T>(in.x1 - in.x0)), own);
-#pragma unroll
-  for (int c = 0; c < kChannels; c++) sums[c] = own[c];
-}
 template <class T>
 __device__ __forceinline__ void add_samples(const RegionPlane& l, const Samples& r, int lane,
                                             int lanes, uint64_t (&sums)[kMaxChannels]) {
-  switch (in_vectors(l) && lanes > 1 ? l.channels : 0) {
-    case 1:
-      return add_in_vectors<T, 1>(l, r, lane, lanes, sums);
-    case 2:
-      return add_in_vectors<T, 2>(l, r, lane, lanes, sums);
-    case 3:
-      return add_in_vectors<T, 3>(l, r, lane, lanes, sums);
-    case 4:
-      return add_in_vectors<T, 4>(l, r, lane, lanes, sums);
-  }
+  if (in_vectors(l) && lanes > 1)
+    return with_channels(l.channels, [&](auto channels) {
+      const Components in = {r.x0 * channels, r.x1 * channels, r.y0, r.y1};
+      uint64_t own[channels] = {};
+      add_vectors<T>(l.src, l.src_stride, l.width * channels * int(sizeof(T)), in,
+                     share_vectors(lane, lanes, vectors_of<T>(in.x1 - in.x0)), own);
+#pragma unroll
+      for (int c = 0; c < channels; c++) sums[c] = own[c];
+    });
   const Share in = share_of(lane, lanes, r.x1 - r.x0);
   for (int y = r.y0 + in.row; y < r.y1; y += in.rows)
     for (int x = r.x0 + in.column; x < r.x1; x += in.columns)
 #pragma unroll
       for (int c = 0; c < kMaxChannels; c++)
         if (l.mask >> c & 1) sums[c] += sample_at<T>(l, x, y)[c];
-}
-
-// Writes the means to all samples in `r`.
-template <class T, int kChannels>
-__device__ __forceinline__ void write_in_vectors(const RegionPlane& l, const Samples& r, int lane,
-                                                 int lanes, const T (&means)[kMaxChannels]) {
-  const Components out = {r.x0 * kChannels, r.x1 * kChannels, r.y0, r.y1};
-  T own[kChannels];
-#pragma unroll
-  for (int c = 0; c < kChannels; c++) own[c] = means[c];
-  write_vectors<T>(l.dst, l.dst_stride, out,
-                   share_vectors(lane, lanes, vectors_of<T>(out.x1 - out.x0)), own);
 }
 
 template <class T>
@@ -151,7 +126,7 @@ __device__ __forceinline__ void pixelate_tile(const RegionArgs& p) {
   if (lanes > 1) {
 #pragma unroll
     for (int c = 0; c < kMaxChannels; c++)
-      if (l.mask >> c & 1) sums[c] = add_lanes(sums[c]);
+      if (l.mask >> c & 1) sums[c] = sum_of_lanes(sums[c]);
   }
   if (lanes > 32) {
     if (threadIdx.x % 32 == 0)
@@ -175,16 +150,15 @@ __device__ __forceinline__ void pixelate_tile(const RegionArgs& p) {
   if (p.after_copy) wait_for_previous();
   const bool full = t.plain || (rivals.count == 0 && covers(region, p.edges, l.sub_x, l.sub_y,
                                                             {r.x0, r.y0, r.x1, r.y1}));
-  switch (full && in_vectors(l) && lanes > 1 ? l.channels : 0) {
-    case 1:
-      return write_in_vectors<T, 1>(l, r, lane, lanes, means);
-    case 2:
-      return write_in_vectors<T, 2>(l, r, lane, lanes, means);
-    case 3:
-      return write_in_vectors<T, 3>(l, r, lane, lanes, means);
-    case 4:
-      return write_in_vectors<T, 4>(l, r, lane, lanes, means);
-  }
+  if (full && in_vectors(l) && lanes > 1)
+    return with_channels(l.channels, [&](auto channels) {
+      const Components out = {r.x0 * channels, r.x1 * channels, r.y0, r.y1};
+      T own[channels];
+#pragma unroll
+      for (int c = 0; c < channels; c++) own[c] = means[c];
+      write_vectors<T>(l.dst, l.dst_stride, out,
+                       share_vectors(lane, lanes, vectors_of<T>(out.x1 - out.x0)), own);
+    });
   const Share out = share_of(lane, lanes, r.x1 - r.x0);
   for (int y = r.y0 + out.row; y < r.y1; y += out.rows)
     for (int x = r.x0 + out.column; x < r.x1; x += out.columns) {
@@ -235,17 +209,14 @@ class PixelateRegions final : public RegionKernels {
   }
 
   Status run(const RegionLaunch& l, RegionArgs args) override {
-    const int64_t blocks =
-        count_tiles(args, l.regions, l.starts,
-                    [](const Region& r, const RegionPlane& plane) { return tiles_of(r, plane); });
-    if (blocks < 0) return too_many_tiles();
+    int64_t blocks;
+    VF_TRY(list_tiles(l, tiles_of, &args, &blocks));
     if (blocks == 0) return {};
-    VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
     const auto kernel =
         l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
     return launch("pixelation of regions", kernel,
-                  {unsigned(blocks), kRegionThreads, 0, starts_after_copy(l.queue, args)},
-                  l.queue.cuda_stream(), args);
+                  {unsigned(blocks), kRegionThreads, 0, starts_after_copy(l.queue, args)}, l.queue,
+                  args);
   }
 };
 

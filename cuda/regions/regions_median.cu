@@ -252,17 +252,17 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   if (blocks > 0x7fffffff) return too_many_tiles();
   VF_TRY(set_regions(launch_of, &args));
   a.r = args;
-  const auto set_atlas = [&](Image* image) {
-    image->layout = plans_[chosen_].layout;
-    for (int p = 0; p < layout.planes; p++) a.atlas[p] = static_cast<uint8_t*>(image->data[p]);
+  for (Image& image : image_) image.layout = plans_[chosen_].layout;
+  const auto set_atlas = [&](const Image& image) {
+    for (int p = 0; p < layout.planes; p++) a.atlas[p] = static_cast<uint8_t*>(image.data[p]);
   };
   const bool u8 = layout.type == Type::u8;
-  set_atlas(&image_[0]);
+  set_atlas(image_[0]);
   VF_TRY(launch("atlas of regions", u8 ? &gather<uint8_t> : &gather<uint16_t>,
                 {unsigned(blocks), kRegionThreads, 0, starts_after_copy(launch_of.queue, args)},
                 launch_of.queue, a));
   VF_TRY(plans_[chosen_].plan->run(image_[0], image_[1]));
-  set_atlas(&image_[1]);
+  set_atlas(image_[1]);
   return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>,
                 {unsigned(blocks), kRegionThreads}, launch_of.queue, a);
 }

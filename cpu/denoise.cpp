@@ -190,6 +190,12 @@ class CpuDenoise final : public DenoisePlan {
     }
   }
 
+  void learn_all_bias() {
+    Model& m = f_.model;
+    const auto& counts = f_.histograms->bias;
+    for (int i = 0; i < kLevels; i++)
+      m.bias[i] = learn_bias(m.noise[0], i, {counts[0][i], counts[1][i], counts[2][i]}, m.bias[i]);
+  }
   void learn_all(bool first) {
     gather();
     const DenoiseTask& t = f_.task;
@@ -205,11 +211,15 @@ class CpuDenoise final : public DenoisePlan {
         const bool enough = total_of(h[1], kVarianceBins) > kLeastFrame;
         const float v = quantile(h[enough], kFirstQuantile);
         learn_first(votes, samples, v, f_.settings.least_variance, &noise);
+        if (c == 0) std::fill_n(f_.model.bias, kLevels, 0.0f);
       } else {
+        if (c == 0 && !ignores(votes, noise)) learn_all_bias();
         learn(votes, c, samples, f_.settings.least_variance, &noise);
       }
       if (c != 0) continue;
       level_ = f_.model.level = level_of(votes, noise, first ? noise.variance[0] : f_.model.level);
+      for (int i = 0; i < kLevels; i++)
+        f_.model.correction[i] = correction_of(f_.model, f_.settings, i);
     }
   }
 

@@ -118,6 +118,7 @@ class Statistics {
     p_ = arena->take<int32_t>(n);
     sum_ = arena->take<uint32_t>(n);
     samples_ = arena->take<uint32_t>(n);
+    below_ = arena->take<uint32_t>(n);
     texture_ = arena->take<uint32_t>(n);
     for (int i = 0; i < 2; i++) {
       cell_sum_[i] = arena->take<uint32_t>(n / 4 + 1);
@@ -176,6 +177,16 @@ class Statistics {
     for (uint32_t& n : h->moving) n += moving;
   }
 
+  // Adds row `b`, whose upper samples are x and those of the state t, to `below` of CellSums.
+  void add_below(int b, const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT t) {
+    uint32_t* VF_RESTRICT below = below_;
+    for (int i = 0; i < f_.task.blocks_x; i++) {
+      const uint32_t now = uint32_t(x[2 * i + 1]) << 16 | x[2 * i];
+      const uint32_t was = uint32_t(t[2 * i + 1]) << 16 | t[2 * i];
+      below[i] = (b % 4 ? below[i] : 0) + (now < was);
+    }
+  }
+
   // Adds the differences of component c. `square` is w times the square of a block's sum.
   void add(int b, int c, const int32_t* VF_RESTRICT sum, const float* VF_RESTRICT square,
            const uint32_t* VF_RESTRICT squares, const float* VF_RESTRICT w) {
@@ -216,7 +227,10 @@ class Statistics {
           s.sum += sums_[c].sum[k];
           s.squared_sums += sums_[c].squared_sums[k];
           s.squares += sums_[c].squares[k];
+          if (c == 0) s.below += below_[k];
         }
+        const int across_luma = t.blocks_x / 4;
+        s.has_bias = c == 0 && has_bias(b / 4 * across_luma + i, across_luma * (t.blocks_y / 4));
         uint32_t sum = 0, texture = 0;
         for (int y = 0; y < down; y++)
           for (int x = 0; x < across; x++) {
@@ -224,11 +238,9 @@ class Statistics {
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
             s.p += cell_p_[(b / 4 - y) % 2][across * i + x];
           }
-        count_cell(h, f_.model.noise[c], c,
-                   luma_bin(sum, cells == 1   ? 0
-                                 : cells == 2 ? 1
-                                              : 2),
-                   s, cell_texture(texture, cells), samples, [](uint32_t* n) { ++*n; });
+        count_cell(h, f_.model.noise[c], c, level_of_cell(sum, log2(cells)), s,
+                   cell_texture(texture, cells), samples,
+                   [](uint32_t* n, uint32_t more) { *n += more; });
       }
     }
   }
@@ -247,7 +259,7 @@ class Statistics {
             sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
           }
-        const int bin = luma_bin(sum, cells == 1 ? 0 : cells == 2 ? 1 : 2);
+        const int bin = luma_bin(level_of_cell(sum, log2(cells)));
         h->texture[c][bin][variance_bin(cell_texture(texture, cells))]++;
         count_laplacian(c, kCell * i, (b + 1) * t.per_block_y[c] - kCell, h);
       }
@@ -255,6 +267,9 @@ class Statistics {
   }
 
  private:
+  // Returns the logarithm of 1, 2 or 4.
+  static int log2(int cells) { return cells / 2; }
+
   void count_laplacian(int c, int x0, int y0, Histograms* h) const {
     const int w = f_.width[c], n = f_.height[c];
     int64_t squares = 0, sum = 0;
@@ -280,7 +295,7 @@ class Statistics {
   const DenoiseFrame& f_;
   Columns sums_[3] = {};
   int32_t *luma_, *above_, *p_, *cell_p_[2];
-  uint32_t *sum_, *samples_, *texture_, *cell_sum_[2], *cell_texture_[2];
+  uint32_t *sum_, *samples_, *below_, *texture_, *cell_sum_[2], *cell_texture_[2];
 };
 
 size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
@@ -351,6 +366,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
       statistics.add_samples(b, lumas, h);
       luma_sums(state.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
       statistics.add_luma(b, lumas, p);
+      statistics.add_below(b, now[0], state.color[0] + size_t(b) * 2 * f.width[0]);
       for (int c = 0; c < colors; c++) statistics.add(b, c, sum[c], square[c], squares[c], w);
       statistics.count(b, h);
     }
@@ -473,13 +489,16 @@ struct Pairs {
 
 // Makes the lines of n groups from the pairs above and below their middle.
 template <int kBytes>
-void lines_of(const Pairs& above, const Pairs& below, const float* VF_RESTRICT weight, int n,
-              uint32_t offset, uint32_t* VF_RESTRICT a, uint32_t* VF_RESTRICT c) {
+void lines_of(const Pairs& above, const Pairs& below, const float* VF_RESTRICT weight,
+              const uint32_t* VF_RESTRICT mean, int n, uint32_t offset, uint32_t* VF_RESTRICT a,
+              uint32_t* VF_RESTRICT c) {
   const uint32_t *VF_RESTRICT r0 = above.coarse, *VF_RESTRICT r1 = below.coarse;
   const uint32_t *VF_RESTRICT s0 = above.squares, *VF_RESTRICT s1 = below.squares;
   for (int i = 0; i < n; i++) {
-    const Line line = line_of<kBytes>((r0[i] + r0[i + 1]) + (r1[i] + r1[i + 1]),
-                                      (s0[i] + s0[i + 1]) + (s1[i] + s1[i + 1]), weight[i], offset);
+    const uint32_t sum = (r0[i] + r0[i + 1]) + (r1[i] + r1[i + 1]);
+    const uint32_t squares = (s0[i] + s0[i + 1]) + (s1[i] + s1[i + 1]);
+    const Line line = line_of<kBytes>(sum, squares, weight[i], offset,
+                                      (mean ? mean[i] : sum) + kGivenBack<kBytes>);
     a[i] = line.a;
     c[i] = line.c;
   }
@@ -508,6 +527,7 @@ class Spatial {
     group_weights_ = arena->take<float>(groups_ + 2);
     group_a_ = arena->take<uint32_t>(groups_ + 2);
     group_c_ = arena->take<uint32_t>(groups_ + 2);
+    means_ = arena->take<uint32_t>(groups_ + 2);
     for (Lines& l : lines_)
       l = {arena->take<uint32_t>(2 * groups_), arena->take<uint32_t>(2 * groups_)};
     values_ = arena->take<uint32_t>(width_);
@@ -609,7 +629,15 @@ class Spatial {
     else
       for (int i = 0; i < groups_ + 2; i++)
         weights[i] = w[2 * i - 3] + w[2 * i - 2] + w[2 * i - 1] + w[2 * i];
-    lines_of<kBytes>(above.pairs, below.pairs, weights, groups_ + 2, offset_, group_a_, group_c_);
+    uint32_t* VF_RESTRICT mean = c_ ? nullptr : means_;
+    if (mean) {
+      // A lookup in the loop of lines_of would keep it from being vectorised.
+      const uint32_t *VF_RESTRICT r0 = above.pairs.coarse, *VF_RESTRICT r1 = below.pairs.coarse;
+      for (int i = 0; i < groups_ + 2; i++)
+        mean[i] = corrected((r0[i] + r0[i + 1]) + (r1[i] + r1[i + 1]), f_.model.correction);
+    }
+    lines_of<kBytes>(above.pairs, below.pairs, weights, mean, groups_ + 2, offset_, group_a_,
+                     group_c_);
     interpolate(group_a_, to.a);
     interpolate(group_c_, to.c);
     return to;
@@ -636,7 +664,7 @@ class Spatial {
   const uint32_t offset_;
   Half half_[2];
   float *weights_, *block_weights_[2], *factors_[2], *group_weights_;
-  uint32_t *group_a_, *group_c_, *values_;
+  uint32_t *group_a_, *group_c_, *means_, *values_;
   uint16_t* smoothed_;
   Lines lines_[2];
   int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};

@@ -95,6 +95,13 @@ constexpr float kFirstBias = 1.15f * 32 / 36;
 constexpr int kFirstDark = 20, kFirstBright = 235;
 constexpr float kLeastEffective = 1e-6f;  // lower limit of the variance times strength squared
 constexpr int kDeep = 13;                 // frames of so many bits may have no noise at all
+// A camera's gamma and its clipping at black leave the median of the noise where it was, and move
+// its mean. The share of samples below T tells how far apart they are. These are the factor of the
+// noise's deviation that makes a median of it, the share of the difference that is corrected, which
+// is found by trial, the cells that count half, and the largest correction in T's unit.
+constexpr float kMedianFactor = 1.2533f, kBiasFactor = 2.5f, kBiasCells = 8;
+constexpr float kMostBias = 7 * 256, kMostBiasBright = 2 * 256;
+constexpr int kMostCellBias = 16 << 14;  // the largest sum of a cell's differences that counts
 
 // ---- operations --------------------------------------------------------------------------------
 
@@ -186,14 +193,24 @@ struct Noise {
   int32_t frames, ratios;  // 1 once a frame has changed the variances, kappa
 };
 
+// The bias of luma v, within a level, is (bias + slope * v) / 2048, rounded down.
+struct Correction {
+  int32_t bias, slope;
+};
+
 struct Model {
   Noise noise[3];
-  float level;  // luma's variance, mean over the picture
+  float level;          // luma's variance, mean over the picture
+  float bias[kLevels];  // median less mean of luma's noise, in codes
+  Correction correction[kLevels];
 };
 
 struct Histograms {
   uint32_t texture[3][kBins][kVarianceBins];
   uint32_t variance[3][kBins][kVarianceBins];
+  // Cells of luma, their samples below T, and their mean differences in 1/64 code, by level of luma.
+  // The three lie apart, because atomic operations on words side by side wait for each other.
+  uint32_t bias[3][kLevels];
   uint32_t first[3][2][kVarianceBins];  // Laplacian: all cells, and those neither dark nor bright
   uint32_t ratio[3][kRatioBins];
   uint32_t flat[3];
@@ -235,14 +252,14 @@ inline Settings settings_of(const Task& t) {
   return s;
 }
 
-// Returns the variance at a level of luma, linear between the centres of the bins, times strength2.
+// Returns the variance at a level of luma, linear between the centres of the bins.
+VF_BOTH float variance_at(const Noise& n, int level) {
+  const float u = least(most(float(level) * 0.25f - 0.375f, 0.0f), float(kBins - 1));
+  const int j = int(u) < kBins - 2 ? int(u) : kBins - 2;
+  return n.variance[j] + (n.variance[j + 1] - n.variance[j]) * (u - float(j));
+}
 VF_BOTH float effective_variance(const Noise& n, const Settings& s, int c, int level) {
-  float v = s.fixed_variance[c];
-  if (v < 0) {
-    const float u = least(most(float(level) * 0.25f - 0.375f, 0.0f), float(kBins - 1));
-    const int j = int(u) < kBins - 2 ? int(u) : kBins - 2;
-    v = n.variance[j] + (n.variance[j + 1] - n.variance[j]) * (u - float(j));
-  }
+  const float v = s.fixed_variance[c] < 0 ? variance_at(n, level) : s.fixed_variance[c];
   return most(v * s.strength2, kLeastEffective);
 }
 VF_BOTH float motion_factor(const Noise& n, const Settings& s, int c, int level) {
@@ -322,11 +339,19 @@ VF_BOTH float codec_factor(float quantile, float median, bool chroma) {
   return 1.0f + least(kUnevenFactor * most(uneven, 0.0f), chroma ? kMostUnevenChroma : kMostUneven);
 }
 
+// Tells whether the model ignores the frame because it repeats the previous one.
+VF_BOTH bool repeats(const Votes& v) {
+  return v.repeated * kRepeated.of > v.luma_cells * kRepeated.part;
+}
+VF_BOTH bool ignores(const Votes& v, const Noise& before) {
+  return repeats(v) && before.repeats < kRepeats;
+}
+
 // Makes the model of the next frame of component c. `samples` is the number of samples in a block.
 VF_BOTH void learn(const Votes& v, int c, int samples, float least_variance, Noise* n) {
-  const bool repeats = v.repeated * kRepeated.of > v.luma_cells * kRepeated.part;
-  n->repeats = !repeats ? 0 : n->repeats <= kRepeats ? n->repeats + 1 : n->repeats;
-  if (repeats && n->repeats <= kRepeats) return;
+  const bool ignored = ignores(v, *n);
+  n->repeats = repeats(v) ? n->repeats + (n->repeats <= kRepeats) : 0;
+  if (ignored) return;
   const float moving = divide(float(v.moving), float(v.luma_cells > 0 ? v.luma_cells : 1));
   const float above = (moving - kSharesMoving[0]) * (1.0f / (kSharesMoving[1] - kSharesMoving[0]));
   n->moving = n->moving + (least(most(above, 0.0f), 1.0f) - n->moving) * kRate;
@@ -382,6 +407,17 @@ VF_BOTH void learn(const Votes& v, int c, int samples, float least_variance, Noi
     n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
 }
 
+// Returns the bias of the next frame at a level of luma, from its counts. `n` is the noise before.
+VF_BOTH float learn_bias(const Noise& n, int level, const uint32_t (&counts)[3], float before) {
+  const auto cells = float(counts[0]), samples = 16 * cells;
+  if (counts[0] == 0) return before;
+  const float deviation = std::sqrt(divide(variance_at(n, level), n.codec));
+  const float median = kMedianFactor * deviation * divide(samples - 2 * float(counts[1]), samples);
+  const float mean = divide(float(int32_t(counts[2])), 64 * cells);
+  const float bias = least(most(kBiasFactor * (median - mean), -deviation), deviation);
+  return before + (bias - before) * (kRate * divide(cells, cells + kBiasCells));
+}
+
 // Makes the model after the first frame. `variance` is the quantile of its Laplacians.
 VF_BOTH void learn_first(const Votes& v, int samples, float variance, float least_variance,
                          Noise* n) {
@@ -410,11 +446,18 @@ VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
 // ---- statistics --------------------------------------------------------------------------------
 
 // Sums over the blocks of a cell: the sums of differences, the squares of these sums, the squared
-// differences (both times w / 1024), and p.
+// differences (both times w / 1024), and p. For a cell of luma that counts for the bias, `below` is
+// the number of its blocks whose upper right sample is below T.
 struct CellSums {
   int32_t sum, p;
-  uint32_t squared_sums, squares;
+  uint32_t squared_sums, squares, below;
+  bool has_bias;
 };
+// Tells whether a cell of luma counts for the bias, of which some thousand cells are enough.
+constexpr int kEnoughCells = 4096;
+VF_BOTH bool has_bias(int cell, int cells) {
+  return cell % (1 + cells / kEnoughCells) == 0;
+}
 
 // Rounds v / 1024 to an integer and adds kRoundedZero. v is w times the squared sum of a block's
 // differences, or w times four times the sum of its squared half_differences.
@@ -456,28 +499,36 @@ VF_BOTH float cell_texture(uint32_t sum, int cells) {
 VF_BOTH float cell_laplacian(int64_t squares) {
   return float(squares) * (1.0f / (256 * 64 * 32));
 }
-// Bin of luma, from the sum of block_luma over 16 << log2_cells blocks.
-VF_BOTH int luma_bin(uint32_t sum, int log2_cells) {
-  const int b = int(sum >> (13 + log2_cells));
-  return b < kBins ? b : kBins - 1;
+// Level of luma, from the sum of block_luma over 16 << log2_cells blocks.
+VF_BOTH int level_of_cell(uint32_t sum, int log2_cells) {
+  const int level = int(sum >> (11 + log2_cells));
+  return level < kLevels ? level : kLevels - 1;
+}
+VF_BOTH int luma_bin(int level) {
+  return level / (kLevels / kBins);
 }
 
-// Adds a cell to the histograms. `add` increments a count.
+// Adds a cell to the histograms. `add` adds to a count.
 template <class Add>
-VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const CellSums& s,
+VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int level, const CellSums& s,
                         float texture, int samples, Add&& add) {
+  const int bin = luma_bin(level);
   const float mean = squared_mean(s, 64 / samples), variance = cell_variance(s, mean);
   if (variance < kFlat) {
-    add(&h->flat[c]);
+    add(&h->flat[c], 1);
     if (!n.flat) return;
+  } else if (s.has_bias && std::abs(s.sum) < kMostCellBias) {
+    add(&h->bias[0][level], 1);
+    add(&h->bias[1][level], s.below);
+    add(&h->bias[2][level], uint32_t((s.sum + 128) >> 8));
   }
   const int texture_bin = variance_bin(texture);
-  add(&h->texture[c][bin][texture_bin]);
+  add(&h->texture[c][bin][texture_bin], 1);
   if (texture_bin > n.limit[bin]) return;
-  add(&h->variance[c][bin][variance_bin(variance)]);
+  add(&h->variance[c][bin][variance_bin(variance)], 1);
   const float v = n.variance[bin];
   if (samples > 1 && variance < kQuietHigh * v && variance > kQuietLow * v)
-    add(&h->ratio[c][ratio_bin(cell_ratio(s, mean, variance, samples))]);
+    add(&h->ratio[c][ratio_bin(cell_ratio(s, mean, variance, samples))], 1);
 }
 
 // ---- motion test -------------------------------------------------------------------------------
@@ -572,24 +623,46 @@ VF_BOTH float weight_of(float p, const Weight& factor) {
          12582912.0f * one;
 }
 
+// Returns the bias of luma at the lower border of a level.
+VF_BOTH int bias_at(const Model& m, const Settings& s, int border) {
+  if (s.fixed_variance[0] >= 0) return 0;
+  // A correction at black or white leads inside, so the mean stays in its range.
+  const float b = border == 0         ? most(m.bias[0], 0.0f)
+                  : border == kLevels ? least(m.bias[kLevels - 1], 0.0f)
+                                      : (m.bias[border - 1] + m.bias[border]) * 0.5f;
+  const float limit = border == kLevels - 1 ? kMostBiasBright : kMostBias;
+  return round_to_int(least(most(b * 256, -kMostBias), limit));
+}
+VF_BOTH Correction correction_of(const Model& m, const Settings& s, int level) {
+  const int bias = bias_at(m, s, level), slope = bias_at(m, s, level + 1) - bias;
+  return {(bias - slope * level) * 2048 + 1024, slope};
+}
+VF_BOTH uint32_t corrected(uint32_t sum, const Correction* by_level) {
+  const Correction c = by_level[sum >> 11];
+  return sum + uint32_t((c.bias + c.slope * int(sum)) >> 11);
+}
+
 // Holds the line of a window. Its result is a T + c, in 1 / kLine of T's unit.
 struct Line {
   uint32_t a, c;
 };
-// Makes a line from three sums over the 16 samples of a window: coarse values, their squares, and
-// weights. `offset` is added to c.
+// The sum is the mean of T less 7.5, which rounding to coarse values took. Samples of one byte get 7
+// of it back: with more, value_of would exceed 32 bits. Samples of two bytes get back what each of
+// them lacks in value_of, at most 15.
 template <int kBytes>
-VF_BOTH Line line_of(uint32_t sum, uint32_t squares, float weight, uint32_t offset) {
+constexpr uint32_t kGivenBack = kBytes == 1 ? 7 : 0;
+// Makes a line from three sums over the 16 samples of a window: coarse values, their squares, and
+// weights. `offset` is added to c. `mean` is the sum, corrected, with kGivenBack.
+template <int kBytes>
+VF_BOTH Line line_of(uint32_t sum, uint32_t squares, float weight, uint32_t offset, uint32_t mean) {
   // Their variance is (squares - sum^2 / 16) / 16 in coarse units, and this in T's.
   const uint32_t variance = 16 * squares - sum * sum;
   const float share = divide(weight, most(float(variance), 1.0f));
   const auto removed = uint32_t(round_to_int(least(share, float(kLine))));
-  // The sum is the mean of T less 7.5, which rounding to coarse values took. Samples of one byte
-  // get 7 of it back here: with more, value_of would exceed 32 bits. Samples of two bytes get back
-  // what each of them lacks in value_of, at most 15; the sum is limited so that this fits as well.
-  if (kBytes == 1) return {kLine - removed, removed * (sum + 7) + offset};
+  // The mean is limited so that what samples of two bytes get back in value_of fits as well.
+  if (kBytes == 1) return {kLine - removed, removed * mean + offset};
   const uint32_t limit = (0xffffffffu - (15u << 16) - 16 * offset) >> 16;
-  return {kLine - removed, removed * (sum < limit ? sum : limit) + offset};
+  return {kLine - removed, removed * (mean < limit ? mean : limit) + offset};
 }
 // Interpolates at a quarter of the way from the near window to the far one. The result is times 4.
 VF_BOTH uint32_t between(uint32_t near, uint32_t far) {

@@ -201,10 +201,10 @@ __device__ __forceinline__ Line of_right(const Line& v) {
   return {of_right(v.a), of_right(v.c)};
 }
 
-// Makes the lines of the groups, and interpolates them along the row.
+// Makes the lines of the groups, and interpolates them along the row. `bias` is null without luma.
 template <int kBytes, class S>
 __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
-                                           Line (&line)[S::kSamples]) {
+                                           const Correction* bias, Line (&line)[S::kSamples]) {
   uint32_t squares[S::kGroups], sums[S::kGroups];
   add_along<S>(window.squares, squares);
   float own[S::kSamples], weights[S::kGroups];
@@ -214,8 +214,11 @@ __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t off
   add_pairs_along<S>(window.coarse, sums);
   Line group[S::kGroups];
 #pragma unroll
-  for (int i = 0; i < S::kGroups; i++)
-    group[i] = line_of<kBytes>(sums[i], squares[i], weights[i], offset);
+  for (int i = 0; i < S::kGroups; i++) {
+    const bool is_luma = bias && (S::kSpan == 4 || i == 0);
+    group[i] = line_of<kBytes>(sums[i], squares[i], weights[i], offset,
+                               is_luma ? corrected(sums[i], bias) : sums[i] + kGivenBack<kBytes>);
+  }
 #pragma unroll
   for (int i = 0; i < S::kGroups; i++) {
     // The next groups of the component may be the lane's own.
@@ -328,9 +331,9 @@ __device__ __forceinline__ int last_turn(int y0, int rows, int out_height) {
 // `begin` with a turn before it works, and `write` with the turn and the values of its rows.
 template <int kBytes, class S, class Make, class Begin, class Write>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const Weight (*factors)[kLevels],
-                                             int c0, int x, int y0, int rows, bool outside,
-                                             int along, uint32_t offset, Make&& make_tables,
-                                             Begin&& begin, Write&& write) {
+                                             const Correction* bias, int c0, int x, int y0,
+                                             int rows, bool outside, int along, uint32_t offset,
+                                             Make&& make_tables, Begin&& begin, Write&& write) {
   // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
@@ -362,7 +365,7 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const Weight (*fa
     Window<S> window;
     add_rows(now, factors, &above, &window);
     Line line[S::kSamples];
-    make_lines<kBytes, S>(window, offset, line);
+    make_lines<kBytes, S>(window, offset, bias, line);
     uint32_t value[2][S::kSamples];
     uint32_t between[2][S::kGroups];
 #pragma unroll
@@ -532,9 +535,28 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
       votes.flat = flat;
       votes.repeated = repeated;
       votes.moving = moving;
+      votes.luma_cells = uint32_t(d.blocks_x / 4) * uint32_t(d.blocks_y / 4);
     }
   }
   __syncthreads();
+  if (warp == 1 && c == 0) {
+    uint32_t counts[3] = {};
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+#pragma unroll
+      for (int k = 0; k < kHistograms; k++) {
+        uint32_t& of = d.job[0].histograms[k].bias[i][lane];
+        counts[i] += of;
+        of = 0;
+      }
+    const float before = first ? 0 : d.model->bias[lane];
+    // The noise is read from memory, because registers have no index.
+    d.next->bias[lane] = first || ignores(votes, noise)
+                             ? before
+                             : learn_bias(d.model->noise[0], lane, counts, before);
+    __syncwarp();
+    d.next->correction[lane] = correction_of(*d.next, d.settings, lane);
+  }
   if (warp != 0) return;
   uint4 counts = all[0][lane];
 #pragma unroll
@@ -553,7 +575,6 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   votes.frame_median = median.value;
   votes.total =
       uint32_t(d.blocks_x / (kCell / d.per_x[c])) * uint32_t(d.blocks_y / (kCell / d.per_y[c]));
-  votes.luma_cells = uint32_t(d.blocks_x / 4) * uint32_t(d.blocks_y / 4);
   const int samples = d.per_x[c] * d.per_y[c];
   if (first)
     learn_first(votes, samples, laplacian, d.settings.least_variance, &noise);
@@ -569,8 +590,9 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
 
 // Filters strip number `strip` from component c0 on with one warp.
 template <int kBytes, class S, class Make>
-__device__ __forceinline__ void filter(const Denoise& d, const Weight (*factors)[kLevels], int c0,
-                                       int strip, int strips_x, int rows, Make&& make_tables) {
+__device__ __forceinline__ void filter(const Denoise& d, const Weight (*factors)[kLevels],
+                                       const Correction* bias, int c0, int strip, int strips_x,
+                                       int rows, Make&& make_tables) {
   const int lane = threadIdx.x & 31;
   const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSpan;
   // A warp whose strip is outside makes tables with the others, at the same barrier.
@@ -583,7 +605,7 @@ __device__ __forceinline__ void filter(const Denoise& d, const Weight (*factors)
   // All warps of the frame smooth, or none does.
   const int along = S::kComponents != 2 && c0 == 0 ? along_of(d.model->noise[0], d.settings) : 0;
   filter_strip<kBytes, S>(
-      d, factors, c0, x, y, rows, top > y, along,
+      d, factors, S::kComponents != 2 && c0 == 0 ? bias : nullptr, c0, x, y, rows, top > y, along,
       S::kComponents == 3 ? 0 : rounding_offset(d.depth), make_tables,
       [&](int turn) {
         if constexpr (S::kComponents == 3)
@@ -611,6 +633,7 @@ struct Frame {};
 template <int kBytes, class S>
 __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   VF_SHARED(Weight[3][kLevels], factors);
+  VF_SHARED(Correction[kLevels], bias);
   let_next_start();
   int block = int(blockIdx.x);
   if (d.learns) {
@@ -623,21 +646,25 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   }
   wait_for_previous();
   const auto make_tables = [&] {
-    static_assert(3 * kLevels <= kThreads);
+    static_assert(4 * kLevels == kThreads);
     const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
     if (c < d.colors) factors[c][level] = weight_factor(d.model->noise[c], d.settings, c, level);
+    if (c == 3) {
+      const Correction& of = d.model->correction[level];
+      bias[level] = {of.bias + int(kGivenBack<kBytes> << 11), of.slope};
+    }
     __syncthreads();
   };
   const int warp = threadIdx.x >> 5;
   if constexpr (std::is_same<S, Frame>::value) {
     if (block < d.chroma_blocks)
-      filter<kBytes, ChromaPairs>(d, factors + 1, 1, block * kOutputWarps + warp, d.chroma_strips_x,
-                                  d.chroma_strip, make_tables);
+      filter<kBytes, ChromaPairs>(d, factors + 1, bias, 1, block * kOutputWarps + warp,
+                                  d.chroma_strips_x, d.chroma_strip, make_tables);
     else
-      filter<kBytes, Luma>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
+      filter<kBytes, Luma>(d, factors, bias, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
                            d.strips_x, d.strip, make_tables);
   } else {
-    filter<kBytes, S>(d, factors + d.component, d.component, block * kOutputWarps + warp,
+    filter<kBytes, S>(d, factors + d.component, bias, d.component, block * kOutputWarps + warp,
                       d.strips_x, d.strip, make_tables);
   }
 }
@@ -668,7 +695,7 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
       rough += uint32_t(h * h) + uint32_t(u * u);
     }
   const int parts = wide * high / 16;
-  const int bin = luma_bin(light, parts == 1 ? 0 : parts == 2 ? 1 : 2);
+  const int bin = luma_bin(level_of_cell(light, parts / 2));
   atomicAdd(&d.job[0].histograms->texture[c][bin][variance_bin(cell_texture(rough, parts))], 1u);
   const auto at = [&](int x, int y) {
     x = min(max(x, 0), d.width[c] - 1);

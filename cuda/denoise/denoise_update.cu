@@ -70,7 +70,8 @@ __device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, int low, 
 // A tile has this many cells of 4 x 4 blocks.
 constexpr int kCells = (kTileX / 4) * (kTileY / 4);
 // A cell has three sums of each component, sums of luma, texture and p of the state, and the sum of
-// luma of the frame.
+// luma of the frame. The sum of p also counts CellSums' `below`, in units of kBelow.
+constexpr uint32_t kBelow = 1 << 20;
 template <int kX, int kY>
 constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 
@@ -309,7 +310,7 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
     return sum;
   };
   Histograms& histograms = histograms_of(d);
-  const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
+  const auto add = [](uint32_t* n, uint32_t more) { atomicAdd(n, more); };
   const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
     const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
     const int cx = i % n, cy = i / n;
@@ -326,21 +327,22 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
         if (c == 0 || kX * kY > 1) of.squared_sums += sum_of(3 * c + 2, at);
         light += sum_of(3 * colors, at);
         rough += sum_of(3 * colors + 1, at);
-        of.p += int(sum_of(3 * colors + 2, at));
+        const uint32_t p = sum_of(3 * colors + 2, at);
+        of.p += int(p % kBelow);
+        of.below += p / kBelow;
       }
     const int parts = wide * high;
     if (c == 0) {
       const uint32_t samples = sum_of(3 * colors + 3, i);
       if (samples == before)
-        for (uint32_t& n : histograms.repeated) add(&n);
+        for (uint32_t& n : histograms.repeated) add(&n, 1);
       else
         *cell_at(d, bx0, by0, i) = samples;
+      of.has_bias = has_bias(int(cell_at(d, bx0, by0, i) - job_of(d).cells),
+                             (d.blocks_x / 4) * (d.blocks_y / 4));
     }
-    count_cell(&histograms, noise[c], c,
-               luma_bin(light, parts == 1   ? 0
-                               : parts == 2 ? 1
-                                            : 2),
-               of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
+    count_cell(&histograms, noise[c], c, level_of_cell(light, parts / 2), of,
+               cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
   };
   static_assert(kCells <= kThreads);
   if (threadIdx.x < kCells) count(int(threadIdx.x), 0, 4, 4);
@@ -454,6 +456,7 @@ __device__ __forceinline__ void test_tile(const Denoise& d, int bx0, int by0, co
       keep_test(r, k, test(square, luma_level(block)));
       if (!counts) continue;
       ps += p_of(block);
+      if (x[r].luma[0][k] < t[r].luma[0][k]) ps += kBelow;
 #pragma unroll
       for (int c = 0; c < colors; c++) {
         const uint32_t of_sum = normalised_square_bits(square[c]);

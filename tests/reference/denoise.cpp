@@ -93,14 +93,15 @@ Histogram ratios() {
 
 struct Noise {
   double v[8] = {}, most = 0, kappa = 1, codec = 1, moving = 0;
+  double bias[32] = {};  // of luma
   int limit[8] = {};
   bool flat = false, learnt = false, learnt_kappa = false;
 };
 
 // Holds a cell's figures: variance of its samples and of its blocks' means, texture, bin of luma.
 struct Cell {
-  double variance, of_means, texture;
-  int bin;
+  double variance, of_means, texture, mean;  // the mean is of x - T
+  int bin, level;
 };
 
 class ReferenceDenoise final : public DenoisePlan {
@@ -254,11 +255,7 @@ class ReferenceDenoise final : public DenoisePlan {
   double least_variance() const { return t_.depth > 12 ? 1e-6 : 0.05; }
   double variance(const Noise& n, int c, int level) const {
     double v = std::max(t_.params.noise * t_.params.noise * share(c), least_variance());
-    if (t_.params.noise < 0) {
-      const double u = std::clamp((level + 0.5) / 4 - 0.5, 0.0, 7.0);
-      const int j = std::min(int(u), 6);
-      v = n.v[j] + (n.v[j + 1] - n.v[j]) * (u - j);
-    }
+    if (t_.params.noise < 0) v = learnt_variance(n, level);
     return std::max(v * t_.params.strength * t_.params.strength, 1e-6);
   }
 
@@ -522,7 +519,8 @@ class ReferenceDenoise final : public DenoisePlan {
       }
     const int cells = g.wide * g.high / 16;
     cell->texture = texture / (4096 * cells);
-    cell->bin = std::min(int(sum / (8192 * cells)), 7);
+    cell->level = std::min(int(sum / (2048 * cells)), 31);
+    cell->bin = cell->level / 4;
   }
 
   void start(const std::vector<Plane>& x) {
@@ -611,12 +609,19 @@ class ReferenceDenoise final : public DenoisePlan {
       std::vector<Histogram> texture(8, variances()), votes(8, variances());
       Histogram all = variances(), ratio = ratios();
       int64_t flat = 0;
+      Level levels[32];
       for (int cy = 0; cy < g.down; cy++)
         for (int cx = 0; cx < g.across; cx++) {
           const Cell cell = figures(c, cx, cy, x);
           if (cell.variance < 0.02) {
             flat++;
             if (!n.flat) continue;
+          } else if (c == 0 && (cy * g.across + cx) % (1 + g.across * g.down / 4096) == 0 &&
+                     std::abs(cell.mean) < 16) {
+            Level& l = levels[cell.level];
+            l.cells++;
+            l.below += below(cx, cy, x[0]);
+            l.mean += std::floor(64 * cell.mean + 0.5);
           }
           texture[cell.bin].add(cell.texture);
           if (all.bin(cell.texture) > n.limit[cell.bin]) continue;
@@ -631,6 +636,8 @@ class ReferenceDenoise final : public DenoisePlan {
         continue;
       }
       n.moving += (std::clamp(5 * share - 1.5, 0.0, 1.0) - n.moving) / 4;
+      if (c == 0)
+        for (int i = 0; i < 32; i++) learn_bias(levels[i], i, &n);
       int64_t counted = 0;
       for (const Histogram& h : texture) counted += h.total();
       if (counted >= 50 && all.total() > 0) {
@@ -648,6 +655,41 @@ class ReferenceDenoise final : public DenoisePlan {
       n.flat = 2 * flat > int64_t(g.across) * g.down;
       if (c == 0) set_level(texture, n);
     }
+  }
+
+  // Holds sums over the cells of a level.
+  struct Level {
+    double cells = 0, below = 0, mean = 0;
+  };
+  // Counts the blocks of a cell of luma whose upper right sample is below T.
+  double below(int cx, int cy, const Plane& x) const {
+    double count = 0;
+    for (int j = 8 * cy; j < 8 * cy + 8; j += 2)
+      for (int i = 8 * cx; i < 8 * cx + 8; i += 2) {
+        const double right = x.at(i + 1, j) - state_[0].at(i + 1, j);
+        count += right != 0 ? right < 0 : x.at(i, j) < state_[0].at(i, j);
+      }
+    return count;
+  }
+  static double learnt_variance(const Noise& n, int level) {
+    const double u = std::clamp((level + 0.5) / 4 - 0.5, 0.0, 7.0);
+    const int j = std::min(int(u), 6);
+    return n.v[j] + (n.v[j + 1] - n.v[j]) * (u - j);
+  }
+  static void learn_bias(const Level& l, int level, Noise* n) {
+    if (l.cells == 0) return;
+    const double deviation = std::sqrt(learnt_variance(*n, level) / n->codec);
+    const double median = 1.2533 * deviation * (1 - l.below / (8 * l.cells));
+    const double bias = std::clamp(2.5 * (median - l.mean / (64 * l.cells)), -deviation, deviation);
+    n->bias[level] += (bias - n->bias[level]) * 0.25 * l.cells / (l.cells + 8);
+  }
+  // Returns the bias at the lower border of a level, in 1/256 code.
+  double bias_at(const Noise& n, int border) const {
+    if (t_.params.noise >= 0) return 0;
+    const double b = border == 0    ? std::max(n.bias[0], 0.0)
+                     : border == 32 ? std::min(n.bias[31], 0.0)
+                                    : (n.bias[border - 1] + n.bias[border]) / 2;
+    return nearest(std::clamp(256 * b, -1792.0, border == 31 ? 512.0 : 1792.0));
   }
 
   void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
@@ -707,6 +749,7 @@ class ReferenceDenoise final : public DenoisePlan {
     Cell cell;
     cell.variance = std::max(of_samples / 4096 - squared_mean, 0.0);
     cell.of_means = of_sums / (4096 * n) - squared_mean;
+    cell.mean = mean;
     luma_of_cell(c, cx, cy, &cell);
     return cell;
   }
@@ -762,7 +805,13 @@ class ReferenceDenoise final : public DenoisePlan {
         const double s = sum(coarse), v = std::max(16 * sum(squares) - s * s, 1.0);
         const double removed = nearest(std::min(4096 * 16 * sum(weight) / v, 4096.0));
         a.at(i, j) = 4096 - removed;
-        b.at(i, j) = removed * std::min(s + lacking, most);
+        double more = 0;
+        if (c == 0) {
+          const int l = int(s / 2048);
+          const double low = bias_at(noise, l), slope = bias_at(noise, l + 1) - low;
+          more = std::floor(low + slope * (s - 2048 * l) / 2048 + 0.5);
+        }
+        b.at(i, j) = removed * std::min(s + more + lacking, most);
       }
     for (int y = 0; y < t.height; y++)
       for (int x = 0; x < t.width; x++) {

@@ -135,7 +135,7 @@ for clip in ${CLIPS:-"${still[@]}" "${moving[@]}"}; do
 done | tee "results.$part.tsv" | column -t -s "$(printf '\t')"
 
 # Checks the limits. `known` names the rows that miss theirs today (lab/denoise.md).
-known='later/x264/best later/grain/best dark/x264/best later/cam/ghosts'
+known='later/x264/best later/grain/best later/cam/ghosts'
 dark=0
 [ "$part" != dark ] || dark=1
 awk -F'\t' -v known="$known" -v dark="$dark" -v still=" ${still[*]} " -v talking="${still[0]}" '

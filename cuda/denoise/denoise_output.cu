@@ -201,7 +201,8 @@ __device__ __forceinline__ Line of_right(const Line& v) {
   return {of_right(v.a), of_right(v.c)};
 }
 
-// Makes the lines of the groups, and interpolates them along the row. `bias` is null without luma.
+// Makes the lines of the groups, and interpolates them along the row. Only luma and single
+// components look up corrections, so that no lane branches.
 template <int kBytes, class S>
 __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
                                            const Correction* bias, Line (&line)[S::kSamples]) {
@@ -215,9 +216,10 @@ __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t off
   Line group[S::kGroups];
 #pragma unroll
   for (int i = 0; i < S::kGroups; i++) {
-    const bool is_luma = bias && (S::kSpan == 4 || i == 0);
+    constexpr bool kSingle = S::kSpan == 4;
+    const bool looks_up = kSingle || (S::kComponents == 3 && i == 0);
     group[i] = line_of<kBytes>(sums[i], squares[i], weights[i], offset,
-                               is_luma ? corrected(sums[i], bias) : sums[i] + kGivenBack<kBytes>);
+                               looks_up ? corrected(sums[i], bias) : sums[i] + kGivenBack<kBytes>);
   }
 #pragma unroll
   for (int i = 0; i < S::kGroups; i++) {
@@ -544,11 +546,11 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
 #pragma unroll
     for (int i = 0; i < 3; i++)
 #pragma unroll
-      for (int k = 0; k < kHistograms; k++) {
-        uint32_t& of = d.job[0].histograms[k].bias[i][lane];
-        counts[i] += of;
-        of = 0;
-      }
+      for (int k = 0; k < kHistograms; k++) counts[i] += d.job[0].histograms[k].bias[i][lane];
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+#pragma unroll
+      for (int k = 0; k < kHistograms; k++) d.job[0].histograms[k].bias[i][lane] = 0;
     const float before = first ? 0 : d.model->bias[lane];
     // The noise is read from memory, because registers have no index.
     d.next->bias[lane] = first || ignores(votes, noise)
@@ -605,7 +607,7 @@ __device__ __forceinline__ void filter(const Denoise& d, const Weight (*factors)
   // All warps of the frame smooth, or none does.
   const int along = S::kComponents != 2 && c0 == 0 ? along_of(d.model->noise[0], d.settings) : 0;
   filter_strip<kBytes, S>(
-      d, factors, S::kComponents != 2 && c0 == 0 ? bias : nullptr, c0, x, y, rows, top > y, along,
+      d, factors, bias, c0, x, y, rows, top > y, along,
       S::kComponents == 3 ? 0 : rounding_offset(d.depth), make_tables,
       [&](int turn) {
         if constexpr (S::kComponents == 3)
@@ -650,7 +652,7 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
     const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
     if (c < d.colors) factors[c][level] = weight_factor(d.model->noise[c], d.settings, c, level);
     if (c == 3) {
-      const Correction& of = d.model->correction[level];
+      const Correction none = {1024, 0}, of = d.component ? none : d.model->correction[level];
       bias[level] = {of.bias + int(kGivenBack<kBytes> << 11), of.slope};
     }
     __syncthreads();

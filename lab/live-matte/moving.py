@@ -42,7 +42,7 @@ def live(background, plugins=None):
     made = FOLDER / "made.mkv"
     environment = dict(os.environ)
     if plugins:
-        environment.update(GST_PLUGIN_PATH=str(plugins), GST_REGISTRY=str(FOLDER / "registry"))
+        environment.update(GST_PLUGIN_PATH_1_0=str(plugins), GST_REGISTRY_1_0=str(FOLDER / "registry"))
     subprocess.run([sys.executable, PROGRAM, clip, "--output", made, "--bitrate", "0", "--quiet", "--backend", "cpu",
                     "--background", background], check=True, env=environment)
     return played(made)

@@ -8,10 +8,10 @@
 //
 // Types are u8, and u16 of 8 to 16 bits. Planes may be subsampled by 2 along each axis. Frames in
 // RGB are filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits. Against a
-// double-precision reference, at most 1 % of the samples of a sequence differ by one code value and
+// double-precision reference, at most 2 % of the samples of a sequence differ by one code value and
 // at most 0.001 % by more, because a motion test at its threshold can round either way and change a
 // vector. One square of 32 x 32 pixels does not count, and the limits are 10 % and 1 % while the
-// camera moves.
+// camera moves. At most 1 % of a first frame differ.
 //
 // A frame of one colour comes out unchanged with any parameters. Ramps without noise of more than
 // 12 bits come out within one code value if `noise` is not given. RGB of more than 14 bits can

@@ -304,7 +304,7 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
         return text("frame %d: noise level %g, should be %g", t, level, true_level);
     }
     const bool moves = s.camera.x != 0 || s.camera.y != 0;
-    const double by_one = moves ? kDenoiseMovingByOne : 1 - denoise_contract().equal;
+    const double by_one = moves ? kDenoiseMovingByOne : kDenoiseByOne;
     const double by_more = moves ? kDenoiseMovingByMore : kDenoiseByMore;
     const auto is_close = [&](const Distance& d) {
       const auto total = double(d.total);

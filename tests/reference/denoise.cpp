@@ -629,7 +629,7 @@ class ReferenceDenoise final : public DenoisePlan {
           all.add(cell.variance);
           const double v = n.v[cell.bin];
           if (block_samples(c) > 1 && cell.variance > 0.5 * v && cell.variance < 1.3 * v)
-            ratio.add(cell.of_means / cell.variance);
+            ratio.add(float(cell.of_means) / float(cell.variance));
         }
       if (ignored) {
         if (c == 0) set_level(texture, n);
@@ -745,10 +745,14 @@ class ReferenceDenoise final : public DenoisePlan {
         mean += sum / 16384;
         p += p_of(bx, by) * n / 64;
       }
-    const double squared_mean = mean * mean / (1 + p);
+    // These are rounded to float as the backends round them: a cell in another bin would change the
+    // model, and then all that follows.
+    const auto sum = float(16384 * mean), all = float(2048 * 64 / n);
+    const float squared_mean =
+        (sum * sum) * (1.0f / (1 << 28)) * (all / (all + float(2048 * 64 / n * p)));
     Cell cell;
-    cell.variance = std::max(of_samples / 4096 - squared_mean, 0.0);
-    cell.of_means = of_sums / (4096 * n) - squared_mean;
+    cell.variance = std::max(float(of_samples) * (1.0f / 4096) - squared_mean, 0.0f);
+    cell.of_means = float(of_sums) * (1.0f / float(4096 * n)) - squared_mean;
     cell.mean = mean;
     luma_of_cell(c, cx, cy, &cell);
     return cell;

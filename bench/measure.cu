@@ -5,7 +5,7 @@
 #include <map>
 
 #include "bench/report.h"
-#include "cuda/core/queue.h"
+#include "cuda/core/launch.h"
 
 namespace vf::bench {
 namespace {
@@ -94,8 +94,8 @@ class Stopwatch {
   // Returns the microseconds that the device needs for the work that `enqueue` enqueues.
   template <class F>
   Status time(double head_start_us, F&& enqueue, double* us) {
-    delay<<<1, 1, 0, stream_>>>(static_cast<unsigned long long>(head_start_us * 1000));
-    BENCH_CUDA(cudaGetLastError());
+    VF_TRY(cuda::launch("delay", delay, {1, 1}, stream_,
+                        static_cast<unsigned long long>(head_start_us * 1000)));
     BENCH_CUDA(cudaEventRecord(start_.event, stream_));
     VF_TRY(enqueue());
     BENCH_CUDA(cudaEventRecord(stop_.event, stream_));
@@ -220,10 +220,9 @@ Status make_floor(const Ring& ring, size_t read, size_t written, cudaStream_t st
     s.call = [&ring, stream, in_vectors, out_vectors, c](int i) {
       const int each = c.vectors * c.threads;
       const int blocks = (std::max(in_vectors, out_vectors) + each - 1) / each;
-      c.kernel<<<blocks, c.threads, 0, stream>>>(reinterpret_cast<const uint4*>(ring.src(i)),
-                                                 reinterpret_cast<uint4*>(ring.dst(i)), in_vectors,
-                                                 out_vectors);
-      return cuda::check(cudaGetLastError(), "copy");
+      return cuda::launch("copy", c.kernel, {unsigned(blocks), unsigned(c.threads)}, stream,
+                          reinterpret_cast<const uint4*>(ring.src(i)),
+                          reinterpret_cast<uint4*>(ring.dst(i)), in_vectors, out_vectors);
     };
     return s;
   };

@@ -20,18 +20,23 @@ struct Launch {
 // Enqueues `kernel`. Error messages call it `name`.
 template <class... Parameters>
 Status launch(const char* name, void (*kernel)(Parameters...), const Launch& shape,
-              const CudaQueue& queue, const std::decay_t<Parameters>&... arguments) {
+              cudaStream_t stream, const std::decay_t<Parameters>&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared;
-  config.stream = queue.cuda_stream();
+  config.stream = stream;
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = shape.early ? 1 : 0;
   return check(cudaLaunchKernelEx(&config, kernel, arguments...), name);
+}
+template <class... Parameters>
+Status launch(const char* name, void (*kernel)(Parameters...), const Launch& shape,
+              const CudaQueue& queue, const std::decay_t<Parameters>&... arguments) {
+  return launch(name, kernel, shape, queue.cuda_stream(), arguments...);
 }
 
 // Lets `kernel` be launched with `bytes` of dynamic shared memory.

@@ -607,6 +607,18 @@ std::string error_on(GstBus* bus) {
   return message ? text_of(message, nullptr, nullptr) : "";
 }
 
+guint Bench::buffers_wanted() const {
+  GstPad* src = harness_->srcpad;
+  GstCaps* caps = gst_pad_get_current_caps(src);
+  GstQuery* query = gst_query_new_allocation(caps, TRUE);
+  guint min = 0;
+  if (gst_pad_peer_query(src, query) && gst_query_get_n_allocation_pools(query) > 0)
+    gst_query_parse_nth_allocation_pool(query, 0, nullptr, nullptr, &min, nullptr);
+  gst_query_unref(query);
+  gst_caps_unref(caps);
+  return min;
+}
+
 std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
   GstMessage* message = gst_bus_pop_filtered(bus_, type);
   return message ? text_of(message, domain, code) : "";

@@ -245,6 +245,8 @@ class Bench {
   BufferPtr push(const BufferPtr& buffer);
   BufferPtr push(GstBuffer* buffer);  // takes the buffer
   GstFlowReturn flow() const { return flow_; }
+  // Asks the element, as upstream does, how many buffers it needs at least.
+  guint buffers_wanted() const;
   // Returns the text of the next message of this type, or an empty string.
   std::string message(GstMessageType type, GQuark* domain = nullptr, int* code = nullptr);
   // Checks that the next warning message contains this text.

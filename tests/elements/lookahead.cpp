@@ -468,19 +468,6 @@ void references_case(Suite& s) {
   });
 }
 
-// Asks the element, as upstream does, how many buffers it needs at least.
-guint buffers_wanted(Bench& bench) {
-  GstPad* src = bench.harness()->srcpad;
-  GstCaps* caps = gst_pad_get_current_caps(src);
-  GstQuery* query = gst_query_new_allocation(caps, TRUE);
-  guint min = 0;
-  if (gst_pad_peer_query(src, query) && gst_query_get_n_allocation_pools(query) > 0)
-    gst_query_parse_nth_allocation_pool(query, 0, nullptr, nullptr, &min, nullptr);
-  gst_query_unref(query);
-  gst_caps_unref(caps);
-  return min;
-}
-
 // Frames that leave in the buffer that they came in stay with the elements behind. Upstream is asked
 // for their number, at once or when the first of these frames leaves.
 void passed_on_case(Suite& s) {
@@ -493,7 +480,7 @@ void passed_on_case(Suite& s) {
               Script script(c, {{"regions", "all"}, {"enabled", at_once ? "false" : "true"}}, *row);
               Bench& b = script.bench();
               GstPad* src = b.harness()->srcpad;
-              c.check(buffers_wanted(b) == 0, "buffers are wanted for no element behind");
+              c.check(b.buffers_wanted() == 0, "buffers are wanted for no element behind");
               // The elements behind keep eleven frames from now on.
               const auto keep = [](GstPad*, GstPadProbeInfo* info, gpointer) {
                 GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
@@ -507,13 +494,13 @@ void passed_on_case(Suite& s) {
               gst_pad_check_reconfigure(src);
               b.push(script.frame(0));
               if (!at_once) {
-                c.check(!gst_pad_check_reconfigure(src) && buffers_wanted(b) == 0,
-                        "frames that are filtered need %u buffers", buffers_wanted(b));
+                c.check(!gst_pad_check_reconfigure(src) && b.buffers_wanted() == 0,
+                        "frames that are filtered need %u buffers", b.buffers_wanted());
                 g_object_set(b.element(), "enabled", FALSE, nullptr);
                 b.push(script.frame(1));
               }
               c.check(gst_pad_check_reconfigure(src), "upstream does not ask again");
-              c.check(buffers_wanted(b) == 11, "%u buffers are wanted", buffers_wanted(b));
+              c.check(b.buffers_wanted() == 11, "%u buffers are wanted", b.buffers_wanted());
               b.push(script.frame(2));
               c.check(!gst_pad_check_reconfigure(src), "upstream asks in vain");
             });

@@ -238,7 +238,7 @@ class Statistics {
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
             s.p += cell_p_[(b / 4 - y) % 2][across * i + x];
           }
-        count_cell(h, f_.model.noise[c], c, level_of_cell(sum, log2(cells)), s,
+        count_cell(h, f_.model.noise[c], c, level_of_cell(sum, cells), s,
                    cell_texture(texture, cells), samples,
                    [](uint32_t* n, uint32_t more) { *n += more; });
       }
@@ -259,7 +259,7 @@ class Statistics {
             sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
           }
-        const int bin = luma_bin(level_of_cell(sum, log2(cells)));
+        const int bin = luma_bin(level_of_cell(sum, cells));
         h->texture[c][bin][variance_bin(cell_texture(texture, cells))]++;
         count_laplacian(c, kCell * i, (b + 1) * t.per_block_y[c] - kCell, h);
       }
@@ -267,9 +267,6 @@ class Statistics {
   }
 
  private:
-  // Returns the logarithm of 1, 2 or 4.
-  static int log2(int cells) { return cells / 2; }
-
   void count_laplacian(int c, int x0, int y0, Histograms* h) const {
     const int w = f_.width[c], n = f_.height[c];
     int64_t squares = 0, sum = 0;

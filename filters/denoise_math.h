@@ -499,9 +499,9 @@ VF_BOTH float cell_texture(uint32_t sum, int cells) {
 VF_BOTH float cell_laplacian(int64_t squares) {
   return float(squares) * (1.0f / (256 * 64 * 32));
 }
-// Level of luma, from the sum of block_luma over 16 << log2_cells blocks.
-VF_BOTH int level_of_cell(uint32_t sum, int log2_cells) {
-  const int level = int(sum >> (11 + log2_cells));
+// Level of luma, from the sum of block_luma over 1, 2 or 4 cells of 16 blocks.
+VF_BOTH int level_of_cell(uint32_t sum, int cells) {
+  const int level = int(sum >> (11 + cells / 2));
   return level < kLevels ? level : kLevels - 1;
 }
 VF_BOTH int luma_bin(int level) {

@@ -697,7 +697,7 @@ __global__ __launch_bounds__(64) void first_count(const Denoise d) {
       rough += uint32_t(h * h) + uint32_t(u * u);
     }
   const int parts = wide * high / 16;
-  const int bin = luma_bin(level_of_cell(light, parts / 2));
+  const int bin = luma_bin(level_of_cell(light, parts));
   atomicAdd(&d.job[0].histograms->texture[c][bin][variance_bin(cell_texture(rough, parts))], 1u);
   const auto at = [&](int x, int y) {
     x = min(max(x, 0), d.width[c] - 1);

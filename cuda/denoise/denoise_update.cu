@@ -341,7 +341,7 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0, 
       of.has_bias = has_bias(int(cell_at(d, bx0, by0, i) - job_of(d).cells),
                              (d.blocks_x / 4) * (d.blocks_y / 4));
     }
-    count_cell(&histograms, noise[c], c, level_of_cell(light, parts / 2), of,
+    count_cell(&histograms, noise[c], c, level_of_cell(light, parts), of,
                cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
   };
   static_assert(kCells <= kThreads);

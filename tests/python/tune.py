@@ -242,6 +242,34 @@ def the_copied_line_gives_the_same_frames():
 
 
 @case()
+def an_answer_that_comes_late_takes_nothing_back():
+    with tuning(f"videotestsrc {FRAMES} ! cudagaussian ! cudapixelate") as address, Page(address) as page:
+        # The answer about sigma comes after that about block-size, and after events.
+        page.run("""
+            const ask = window.fetch;
+            window.fetch = async (path, request) => {
+              const answer = await ask(path, request);
+              if (request?.body?.includes('sigma')) {
+                await new Promise((resolve) => { window.release = resolve; });
+                setTimeout(() => { window.released = true; }, 0);
+              }
+              return answer;
+            };
+            window.lines = [];
+            new MutationObserver(() => lines.push(document.getElementById('line').textContent))
+              .observe(document.getElementById('line'), {childList: true});""")
+        page.enter("[data-property=sigma] input[type=number]", "3")
+        page.until("window.release")
+        page.enter("[data-property=block-size] input[type=number]", "8")
+        page.until("lines.some((line) => line.includes('block-size=8'))")
+        page.run("release()")
+        page.until("window.released")
+        time.sleep(1)
+        lines = page.run("return lines")
+        assert all("block-size=8" in line for line in lines[[("block-size=8" in each) for each in lines].index(True):]), lines
+
+
+@case()
 def a_value_that_cannot_be_used_is_explained():
     with tuning(f"videotestsrc {FRAMES} ! cudagaussian sigma=2") as address, Page(address) as page:
         page.enter("[data-property=sigma] input[type=number]", "90")

@@ -178,7 +178,11 @@ function markedLine(line) {
 }
 
 let shownLine = null;
+let shownTime = 0;
 function show(state) {
+  // An answer and an event can overtake each other. The older one lacks the newest change.
+  if (state.time < shownTime) return;
+  shownTime = state.time;
   for (const [id, values] of Object.entries(state.values)) controls.get(id)?.show(values);
   if (!before || state.time - before.time > 0.9) {
     const seconds = before && state.time - before.time;

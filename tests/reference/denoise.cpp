@@ -705,12 +705,10 @@ class ReferenceDenoise final : public DenoisePlan {
       if (texture[i].total() >= 40 && votes[i].total() >= 10) have.push_back(i);
     const auto own = [&](int i) { return votes[i].quantile(4, 5) * bias; };
     for (int i = 0; i < 8; i++) {
-      if (have.empty()) {
-        next[i] = whole;
-        continue;
-      }
       const auto above = std::lower_bound(have.begin(), have.end(), i);
-      if (above == have.end())
+      if (have.empty())
+        next[i] = whole;
+      else if (above == have.end())
         next[i] = own(have.back());
       else if (*above == i || above == have.begin())
         next[i] = own(*above);

@@ -203,10 +203,23 @@ uint8_t poison_at(const uint8_t* p) {
   return kPoison[reinterpret_cast<uintptr_t>(p) % 4];
 }
 
-void poison_pages(uint8_t* page, size_t bytes) {
-  uint32_t word;
-  memcpy(&word, kPoison, sizeof word);
-  std::fill_n(reinterpret_cast<uint32_t*>(page), bytes / 4, word);
+// Maps pages of poison. They are private copies of a file's, so each takes memory and time only once
+// it is touched.
+bool map_poison(uint8_t* page, size_t bytes) {
+  constexpr size_t size = 1 << 20;
+  static const int file = [] {
+    uint32_t word;
+    memcpy(&word, kPoison, sizeof word);
+    const std::vector<uint32_t> poison(size / sizeof word, word);
+    const int f = memfd_create("poison", MFD_CLOEXEC);
+    if (write(f, poison.data(), size) != ssize_t(size)) give_up("no file for poison");
+    return f;
+  }();
+  for (size_t at = 0; at < bytes; at += size)
+    if (mmap(page + at, std::min(size, bytes - at), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+             file, 0) == MAP_FAILED)
+      return false;
+  return true;
 }
 
 // Returns the first page of a block.
@@ -478,11 +491,8 @@ Error allocate(Kind kind, size_t bytes, void** out) {
   if (kind == Kind::device && bytes > s.properties.memory - s.device_bytes)
     return Error::out_of_memory;
   uint8_t* const page = r.next + kPage;
-  if (mprotect(page, pages, PROT_READ | PROT_WRITE)) return Error::out_of_memory;
-  // A mapping that differs from its guards need not be split when its protection changes.
-  madvise(page, pages, MADV_DONTDUMP);
+  if (!map_poison(page, pages)) return Error::out_of_memory;
   r.next = page + pages;  // the first page there is the guard of this block and of the next
-  poison_pages(page, pages);
   uint8_t* const data = page + (pages - bytes) / kAlignment * kAlignment;
   Block& b = s.blocks[data] = {data, bytes, kind, current(), true};
   if (kind == Kind::device) {

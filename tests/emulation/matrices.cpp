@@ -2,6 +2,8 @@
 // optimisation.
 #include <cuda_fp16.h>
 
+#include <algorithm>
+
 #include "tests/emulation/threads.h"
 
 namespace vf::emulation {
@@ -20,10 +22,13 @@ void multiply_matrices(Exchange* const* of) {
     }
     for (int i = 0; i < 4; i++) sums[g + 8 * (i >> 1)][t + (i & 1)] = double(e.first[i]);
   }
-  for (int row = 0; row < 16; row++)
+  for (int row = 0; row < 16; row++) {
+    double sum[8];  // the compiler keeps a row in registers
+    std::copy_n(sums[row], 8, sum);
     for (int k = 0; k < 16; k++)
-      for (int column = 0; column < 8; column++)
-        sums[row][column] += left[row][k] * right[k][column];
+      for (int column = 0; column < 8; column++) sum[column] += left[row][k] * right[k][column];
+    std::copy_n(sum, 8, sums[row]);
+  }
   for (int lane = 0; lane < 32; lane++) {
     const auto& e = *static_cast<const Multiply*>(of[lane]);
     const int g = lane / 4, t = 2 * (lane % 4);
@@ -33,7 +38,9 @@ void multiply_matrices(Exchange* const* of) {
 
 void multiply_byte_matrices(Exchange* const* of) {
   require_all(of);
-  int left[16][32], right[32][8], sums[16][8];
+  // Of 16 bits, because processors add up products of these fast.
+  int16_t left[16][32], right[8][32];
+  int sums[16][8];
   for (int lane = 0; lane < 32; lane++) {
     const auto& e = *static_cast<const MultiplyBytes*>(of[lane]);
     const int g = lane / 4, t = lane % 4;
@@ -42,14 +49,16 @@ void multiply_byte_matrices(Exchange* const* of) {
         const auto v = uint8_t(e.a[i] >> (8 * byte));
         left[g + 8 * (i & 1)][4 * t + byte + 16 * (i >> 1)] = e.is_signed ? int8_t(v) : v;
       }
-      for (int i = 0; i < 2; i++) right[4 * t + byte + 16 * i][g] = uint8_t(e.b[i] >> (8 * byte));
+      for (int i = 0; i < 2; i++) right[g][4 * t + byte + 16 * i] = uint8_t(e.b[i] >> (8 * byte));
     }
     for (int i = 0; i < 4; i++) sums[g + 8 * (i >> 1)][2 * t + (i & 1)] = e.sums[i];
   }
   for (int row = 0; row < 16; row++)
-    for (int k = 0; k < 32; k++)
-      for (int column = 0; column < 8; column++)
-        sums[row][column] += left[row][k] * right[k][column];
+    for (int column = 0; column < 8; column++) {
+      int sum = 0;
+      for (int k = 0; k < 32; k++) sum += left[row][k] * right[column][k];
+      sums[row][column] += sum;
+    }
   for (int lane = 0; lane < 32; lane++) {
     const auto& e = *static_cast<const MultiplyBytes*>(of[lane]);
     const int g = lane / 4, t = lane % 4;

@@ -93,21 +93,33 @@ void draw(Frame* frame, const ColorFormat& color, int t, double sigma, bool unev
   const double full = max_code(l);
   for (int p = 0; p < l.planes; p++) {
     const PlaneLayout& plane = l.plane[p];
-    for (int y = 0; y < plane.height; y++)
+    // Waves across are computed once for all rows.
+    struct Across {
+      double slow, fast, sin, cos, chroma[3];
+    };
+    std::vector<Across> across;
+    for (int x = 0; x < plane.width; x++) {
+      const double u = x * (1 << plane.sub_x) + camera.x * t;
+      across.push_back(
+          {std::sin(0.02 * u), std::sin(0.31 * u), std::sin(0.9 * u), std::cos(0.9 * u), {}});
+      for (int i = 0; i < 3; i++) across.back().chroma[i] = 0.5 + 0.3 * std::sin(0.01 * u + i);
+    }
+    for (int y = 0; y < plane.height; y++) {
+      const double fy = y * (1 << plane.sub_y), v = fy + camera.y * t, dy = fy - 0.4 * height;
+      const double slow = 0.35 * std::cos(0.03 * v), fast = 0.06 * std::sin(0.27 * v);
+      const double sin = 0.05 * std::sin(0.7 * v), cos = 0.05 * std::cos(0.7 * v);
       for (int x = 0; x < plane.width; x++) {
-        const double fx = x * (1 << plane.sub_x), fy = y * (1 << plane.sub_y);
-        const bool disc = std::hypot(fx - 20 - 7 * t, fy - 0.4 * height) < 0.25 * height;
-        const double u = fx + camera.x * t, v = fy + camera.y * t;
-        const double shade = 0.5 + 0.35 * std::sin(0.02 * u) * std::cos(0.03 * v) +
-                             0.05 * std::sin(0.9 * u + 0.7 * v) +
-                             0.06 * std::sin(0.31 * u) * std::sin(0.27 * v) + 0.004 * t;
+        const double fx = x * (1 << plane.sub_x), dx = fx - 20 - 7 * t;
+        const Across& a = across[x];
+        const bool disc = dx * dx + dy * dy < 0.0625 * height * height;
+        const double shade =
+            0.5 + a.slow * slow + a.sin * cos + a.cos * sin + a.fast * fast + 0.004 * t;
         for (int c = 0; c < plane.channels; c++) {
           const Role role = color.role[p][c];
           double value = random.unit();
           if (role != Role::none && role != Role::a) {
             const int i = index_of(role);
-            const double picture =
-                i && is_chroma(role) ? 0.5 + 0.3 * std::sin(0.01 * u + i) : shade * (1 - 0.15 * i);
+            const double picture = i && is_chroma(role) ? a.chroma[i] : shade * (1 - 0.15 * i);
             double noise = -6;
             for (int k = 0; k < 12; k++) noise += random.unit();
             if (uneven && (int(fx) / 16 + int(fy) / 16) % 3) noise *= 0.2;
@@ -116,6 +128,7 @@ void draw(Frame* frame, const ColorFormat& color, int t, double sigma, bool unev
           frame->set(p, x, y, c, std::floor(std::clamp(value, 0.0, 1.0) * full + 0.5));
         }
       }
+    }
   }
 }
 
@@ -169,18 +182,21 @@ void add(const Frame& got, const Frame& want, Distances* tiles) {
   // the level by 0.02 % and nearly all samples of 16 bits by some codes, would look like a fault.
   const double unit = std::max(1.0, std::ldexp((max_code(l) + 1.0), -10));
   for (int p = 0; p < l.planes; p++)
-    for (int y = 0; y < l.plane[p].height; y++)
+    for (int y = 0; y < l.plane[p].height; y++) {
+      Distance* d = nullptr;
       for (int x = 0; x < l.plane[p].width; x++) {
-        Distance& d = (*tiles)[{(x << l.plane[p].sub_x) / kDenoiseTile,
-                                (y << l.plane[p].sub_y) / kDenoiseTile}];
+        const int left = x << l.plane[p].sub_x;
+        if (left % kDenoiseTile == 0)
+          d = &(*tiles)[{left / kDenoiseTile, (y << l.plane[p].sub_y) / kDenoiseTile}];
         for (int c = 0; c < l.plane[p].channels; c++) {
           const double by = std::abs(got.get(p, x, y, c) - want.get(p, x, y, c));
-          d.total++;
-          d.one += by >= 0.5 * unit && by < 1.5 * unit;
-          d.more += by >= 1.5 * unit;
-          d.worst = std::max(d.worst, by);
+          d->total++;
+          d->one += by >= 0.5 * unit && by < 1.5 * unit;
+          d->more += by >= 1.5 * unit;
+          d->worst = std::max(d->worst, by);
         }
       }
+    }
 }
 
 // Adds up the tiles. With `but_one`, leaves out the tile that differs most, because its vector may
@@ -222,64 +238,84 @@ struct Sequence {
   Geometry geometry;
 };
 
+// Holds the frames of a sequence, and what the reference makes of them.
+struct Wanted {
+  Status status;
+  std::deque<Frame> src, result;
+  std::vector<double> level;
+};
+
 void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
   const std::string name = text("denoise %s %s", c.name.c_str(), what);
   if (!context.wants(name)) return;
   Random random = context.random(name);
   auto all = [&]() -> std::string {
     // Each frame is filtered by the device, by the reference and, for CUDA, by the CPU.
-    std::unique_ptr<Queue> reference, cpu;
-    std::unique_ptr<DenoisePlan> plan, want_plan, cpu_plan;
+    std::unique_ptr<Queue> cpu;
+    std::unique_ptr<DenoisePlan> plan, cpu_plan;
     DenoiseParams params = s.params;
     params.look_ahead = s.later;
-    std::deque<Frame> frames;
-    for (int t = 0; t < kFrames; t++)
-      draw(&frames.emplace_back(c.layout, s.geometry), c.color, t, s.sigma, s.uneven, s.camera,
-           random);
-    const auto make = [&](Queue& queue, std::unique_ptr<DenoisePlan>* out) {
-      std::unique_ptr<DenoisePlan> made;
-      VF_TRY(make_denoise(queue, c.layout, c.color, params, s.placement, &made));
-      if (*out) made->take_over(**out);
-      *out = std::move(made);
-      return Status();
+    // Makes the plan for frame t, if it needs another one, and gives it the frames after it.
+    const auto prepare = [&](Queue& queue, int t, const std::vector<Image>& later,
+                             std::unique_ptr<DenoisePlan>* p) {
+      if (t == 0 || t == s.change_at) {
+        DenoiseParams now = params;
+        if (t == s.change_at) {
+          now.strength *= 1.5;
+          now.spatial += 0.5;
+          now.temporal = std::max(1, now.temporal / 3);
+        }
+        std::unique_ptr<DenoisePlan> made;
+        VF_TRY(make_denoise(queue, c.layout, c.color, now, s.placement, &made));
+        if (*p) made->take_over(**p);
+        *p = std::move(made);
+      }
+      if (t == s.reset_at) (*p)->reset();
+      return (*p)->set_later(later.data(), int(later.size()));
     };
-    const auto make_all = [&] {
-      VF_TRY(make(*reference, &want_plan));
-      if (cpu) VF_TRY(make(*cpu, &cpu_plan));
-      return make(context.device().queue(), &plan);
+    const auto later_than = [&](int t, const std::deque<Frame>& frames, auto&& image) {
+      std::vector<Image> later;
+      for (int i = 1; i <= s.later && t + i < kFrames; i++) later.push_back(image(frames[t + i]));
+      return later;
     };
+    const auto on_host = [](const Frame& frame) { return frame.image(); };
+    const auto all_wanted = [&] {
+      auto made = std::make_shared<Wanted>();
+      const auto make = [&] {
+        QueueOptions options;
+        options.backend = Backend::reference;
+        std::unique_ptr<Queue> queue;
+        std::unique_ptr<DenoisePlan> by;
+        VF_TRY(make_queue(options, &queue));
+        for (int t = 0; t < kFrames; t++)
+          draw(&made->src.emplace_back(c.layout, s.geometry), c.color, t, s.sigma, s.uneven,
+               s.camera, random);
+        for (int t = 0; t < kFrames; t++) {
+          VF_TRY(prepare(*queue, t, later_than(t, made->src, on_host), &by));
+          VF_TRY(by->run(made->src[t].image(),
+                         made->result.emplace_back(c.layout, s.geometry).image()));
+          made->level.push_back(by->noise_level());
+        }
+        return Status();
+      };
+      made->status = make();
+      return made;
+    };
+    const auto wanted = context.sequence<Wanted>(name, all_wanted);
+    if (!wanted->status.ok()) return wanted->status.message();
     QueueOptions options;
-    options.backend = Backend::reference;
-    if (Status st = make_queue(options, &reference); !st.ok()) return st.message();
     options.backend = Backend::cpu;
-    if (context.backend() != "cpu")
+    if (context.backend() == "cuda")
       if (Status st = make_queue(options, &cpu); !st.ok()) return st.message();
-    if (Status st = make_all(); !st.ok()) return st.message();
     Distances tiles;
     for (int t = 0; t < kFrames; t++) {
-      if (t == s.change_at) {
-        params.strength *= 1.5;
-        params.spatial += 0.5;
-        params.temporal = std::max(1, params.temporal / 3);
-        if (Status st = make_all(); !st.ok()) return st.message();
-      }
-      if (t == s.reset_at)
-        for (DenoisePlan* p : {plan.get(), want_plan.get(), cpu_plan.get()})
-          if (p) p->reset();
-      const Frame& src = frames[t];
-      Frame want(c.layout, s.geometry), got(c.layout, s.geometry);
-      std::vector<Image> later, on_device;
-      for (int i = 1; i <= s.later && t + i < kFrames; i++) {
-        later.push_back(frames[t + i].image());
-        on_device.push_back(context.device().upload(frames[t + i]));
-      }
-      for (DenoisePlan* p : {want_plan.get(), cpu_plan.get()})
-        if (p)
-          if (Status st = p->set_later(later.data(), int(later.size())); !st.ok())
-            return st.message();
-      if (Status st = plan->set_later(on_device.data(), int(later.size())); !st.ok())
+      const Frame &src = wanted->src[t], &want = wanted->result[t];
+      Frame got(c.layout, s.geometry);
+      const auto upload = [&](const Frame& frame) { return context.device().upload(frame); };
+      if (Status st =
+              prepare(context.device().queue(), t, later_than(t, wanted->src, upload), &plan);
+          !st.ok())
         return st.message();
-      if (Status st = want_plan->run(src.image(), want.image()); !st.ok()) return st.message();
       got.poison();
       const Image in = context.device().upload(src);
       const Image out = s.placement == Placement::in_place ? in : context.device().upload(got);
@@ -288,8 +324,10 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
       context.device().download(out, &got);
       if (s.placement == Placement::separate)
         if (std::string damage = got.guard_damage(); !damage.empty()) return damage;
-      if (cpu_plan) {
+      if (cpu) {
         Frame same(c.layout, s.geometry);
+        if (Status st = prepare(*cpu, t, later_than(t, wanted->src, on_host), &cpu_plan); !st.ok())
+          return st.message();
         if (Status st = cpu_plan->run(src.image(), same.image()); !st.ok()) return st.message();
         if (std::string diff = difference(got, same, {}); !diff.empty())
           return text("frame %d is not the CPU's: ", t) + diff;
@@ -299,7 +337,7 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
       }
       add(got, want, &tiles);
       context.device().release_all();
-      const double level = plan->noise_level(), true_level = want_plan->noise_level();
+      const double level = plan->noise_level(), true_level = wanted->level[t];
       if (std::abs(level - true_level) > 0.01 * true_level)
         return text("frame %d: noise level %g, should be %g", t, level, true_level);
     }

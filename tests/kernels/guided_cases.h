@@ -65,12 +65,15 @@ inline Picture matte(Type type, int w, int h) {
   return p;
 }
 
+inline std::string case_name(const Picture& from, const std::string& name, Pattern pattern) {
+  return text("guided %s %s %s", from.name, name.c_str(), name_of(pattern));
+}
+
 inline void one(Context& context, const std::string& name, const Picture& from, const Picture& to,
                 const GuidedParams& params, Pattern pattern, Geometry geometry = {},
                 const CoarseMask* mask = nullptr) {
-  context.check(text("guided %s %s %s", from.name, name.c_str(), name_of(pattern)), from.layout,
-                to.layout, pattern, geometry, guided_contract(from.layout, params),
-                from.layout == to.layout,
+  context.check(case_name(from, name, pattern), from.layout, to.layout, pattern, geometry,
+                guided_contract(from.layout, params), from.layout == to.layout,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   std::unique_ptr<GuidedPlan> made;
                   VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels,

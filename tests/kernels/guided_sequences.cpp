@@ -166,6 +166,7 @@ void external_cases(Context& context) {
                          const GuidedParams& p, auto&& fill) {
     const std::string all =
         text("external %s%s", p.refine == MatteRefine::colors ? "colors " : "", name.c_str());
+    if (!context.wants(case_name(from, all, Pattern::texture))) return;
     Random random = context.random(all);
     DiscMask disc;
     fill(disc, random);

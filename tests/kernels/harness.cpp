@@ -114,8 +114,8 @@ std::string Context::failure_of(const TimedCase& row) {
 Status Context::expect(Pattern pattern, const Make& make, Expected* e) {
   // Names need not be unique, but cases come in the same order.
   const size_t at = expected_++;
-  if (kept_ && at < kept_->size() && (*kept_)[at].name == e->name) {
-    *e = (*kept_)[at];
+  if (kept_ && at < kept_->expected.size() && kept_->expected[at].name == e->name) {
+    *e = kept_->expected[at];
     return {};
   }
   Random random = this->random(e->name);
@@ -127,7 +127,7 @@ Status Context::expect(Pattern pattern, const Make& make, Expected* e) {
   std::unique_ptr<Plan> plan;
   VF_TRY(make(*queue, Placement::separate, &plan));
   VF_TRY(plan->run(e->src.image(), e->want.image()));
-  if (kept_ && at == kept_->size()) kept_->push_back(*e);
+  if (kept_ && at == kept_->expected.size()) kept_->expected.push_back(*e);
   return {};
 }
 

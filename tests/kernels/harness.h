@@ -20,6 +20,7 @@
 #include <any>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,7 +35,14 @@ namespace vf::test {
 class Random {
  public:
   explicit Random(uint64_t seed);
-  uint64_t next();
+  uint64_t next() {
+    uint64_t a = s_[0];
+    const uint64_t b = s_[1];
+    s_[0] = b;
+    a ^= a << 23;
+    s_[1] = a ^ b ^ (a >> 17) ^ (b >> 26);
+    return s_[1] + b;
+  }
   int between(int low, int high) { return low + int(next() % uint64_t(high - low + 1)); }
   double unit() { return double(next() >> 11) * 0x1p-53; }
 
@@ -191,10 +199,16 @@ struct Options {
   int64_t max_pixels = 0;  // 0: no limit
 };
 
-// A frame and the reference's result, kept for contexts that run the same cases.
+// A frame and the reference's result.
 struct Expected {
   std::string name;
   Frame src, want;
+};
+// What contexts that run the same cases make once: what check() expects, and by the name of a case
+// what it expects of a sequence of frames.
+struct Kept {
+  std::vector<Expected> expected;
+  std::map<std::string, std::any> sequences;
 };
 
 class Context;
@@ -229,7 +243,15 @@ class Context {
   // Returns a generator that depends only on the seed and the case, so that a case can run alone.
   Random random(const std::string& name) const;
   // Takes frames from `kept` if they are there, and adds the others.
-  void share(std::vector<Expected>* kept) { kept_ = kept; }
+  void share(Kept* kept) { kept_ = kept; }
+  // Returns the sequence that a case of this name has kept, or makes it.
+  template <class Sequence, class Make>
+  std::shared_ptr<Sequence> sequence(const std::string& name, Make&& make) {
+    if (!kept_) return make();
+    std::any& kept = kept_->sequences[name];
+    if (!kept.has_value()) kept = std::shared_ptr<Sequence>(make());
+    return std::any_cast<std::shared_ptr<Sequence>>(kept);
+  }
   Device& device() { return *device_; }
   const std::string& backend() const { return backend_; }
 
@@ -265,7 +287,7 @@ class Context {
 
   std::string backend_;
   std::unique_ptr<Device> device_;
-  std::vector<Expected>* kept_ = nullptr;
+  Kept* kept_ = nullptr;
   size_t expected_ = 0;  // number of calls of expect()
   // Number of rows of each kind in the table, whether the command line selects them or not.
   int checks_ = 0, timings_ = 0, refusals_ = 0;

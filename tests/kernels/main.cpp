@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     skipped++;
     printf("ok %d - %s # SKIP %s\n", passed + failed + skipped, what.c_str(), why.c_str());
   };
-  std::vector<Expected> kept;
+  Kept kept;
   auto run = [&](const std::string& name, std::unique_ptr<Device> device) {
     Context context(options, name, std::move(device));
     if (simd.size() > 1) context.share(&kept);

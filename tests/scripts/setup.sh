@@ -7,6 +7,8 @@
 mkdir "$work/bin"
 export PATH=$work/bin:$PATH
 program() { cat >"$work/bin/$1" && chmod +x "$work/bin/$1"; }
+# Python starts a hundred times, so it is the interpreter itself, not a script that looks for one.
+ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$work/bin/python3"
 program nvcc </dev/null
 program ninja </dev/null
 program nvidia-smi <<'EOF'
@@ -15,7 +17,7 @@ echo "$STUB_GPU"
 EOF
 # Stores the options of a folder in its file `options`.
 program meson <<'EOF'
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -IS
 import json, os, sys
 command, words = sys.argv[1], [a for a in sys.argv[2:] if a != "-D"]
 given = dict(a.removeprefix("-D").split("=", 1) for a in words if "=" in a)

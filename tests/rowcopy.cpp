@@ -103,9 +103,9 @@ void copies() {
       char name[100];
       std::snprintf(name, sizeof name, "%d rows of %d bytes by %d threads", shape.rows, shape.bytes,
                     threads);
-      // Threads finish their pieces in a different order each time.
+      // Several threads finish their pieces in a different order each time.
       const char* wrong = "";
-      for (int i = 0; i < kTimes && !*wrong; i++) {
+      for (int i = 0; i < (threads > 1 ? kTimes : 1) && !*wrong; i++) {
         Copy copy(shape);
         wrong = copy.run(*queue).ok() ? copy.check() : "it failed";
       }

@@ -153,7 +153,7 @@ class Runner {
   BufferPtr out_;
 };
 
-// Makes input frames and what new elements make of them, each once.
+// Makes input frames, each once, and what new elements make of them, each once for all cases.
 class Oracle {
  public:
   explicit Oracle(Case& c) : c_(c) {}
@@ -163,12 +163,15 @@ class Oracle {
     return kept;
   }
   guint64 of(const Step& step) {
-    const auto found = prints_.find(step.name());
-    if (found != prints_.end()) return found->second;
+    static std::map<std::string, guint64> prints;
+    const std::string name = path_of(*step.subject) + " " + step.name();
+    if (const auto found = prints.find(name); found != prints.end()) return found->second;
     Runner fresh(*step.subject, *step.row);
     set_value(fresh.element(), step);
     fresh.caps(step);
-    return prints_[step.name()] = fresh.push(c_, step, frame(step));
+    const guint64 print = fresh.push(c_, step, frame(step));
+    if (c_.ok()) prints[name] = print;
+    return print;
   }
   // Checks that `print` is the result of one of the steps.
   void expect(guint64 print, const std::vector<Step>& steps) {
@@ -181,7 +184,6 @@ class Oracle {
  private:
   Case& c_;
   std::map<std::pair<std::string, GstCudaContext*>, BufferPtr> frames_;
-  std::map<std::string, guint64> prints_;
 };
 
 // Is a second thread that does one thing on request while the caller continues.

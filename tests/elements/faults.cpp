@@ -53,7 +53,9 @@ NOINLINE void operator delete(void* data) noexcept {
 NOINLINE void operator delete(void* data, size_t) noexcept {
   free(data);
 }
-extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+// The plugin must find it too, although the tests are compiled with hidden symbols.
+extern "C" __attribute__((visibility("default"))) void* aligned_alloc(size_t alignment,
+                                                                      size_t bytes) noexcept {
   void* data = nullptr;
   return out_of_memory(__builtin_return_address(0)) || posix_memalign(&data, alignment, bytes)
              ? nullptr

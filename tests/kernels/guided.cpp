@@ -874,7 +874,8 @@ void planes_cases(Context& context) {
 
 // The chroma of a composite of subsampled planes is the mean of that of its pixels.
 void chroma_of_composites(Context& context) {
-  for (const auto& [sub_x, sub_y] : {std::pair{1, 1}, {1, 0}, {2, 2}}) {
+  for (const auto& sub : {std::pair{1, 1}, {1, 0}, {2, 2}}) {
+    const int sub_x = sub.first, sub_y = sub.second;
     const std::string name =
         text("guided chroma of a composite, subsampled by %d, %d", sub_x, sub_y);
     if (!context.wants(name)) continue;

@@ -86,8 +86,8 @@ def batch(*arguments, timeout=600):
     return done.returncode, done.stdout, done.stderr
 
 
-# Most of the time of a short command is that of Dask's start, and cases of failing pipelines wait. Their commands run side
-# by side, on one cluster.
+# Most of the time of a short command is that of Dask's start, and cases of failing pipelines wait. Their commands run
+# side by side, on one cluster.
 @functools.cache
 def beside():
     """Returns a pool of threads and the address of a cluster."""
@@ -411,7 +411,8 @@ TYPOS = {
 }
 
 
-typos = batches(lambda: {name: (WORK / "in", WORK / "typo", "--pipeline", pipeline) for name, (pipeline, _) in TYPOS.items()})
+typos = batches(lambda: {
+    name: (WORK / "in", WORK / "typo", "--pipeline", pipeline) for name, (pipeline, _) in TYPOS.items()})
 
 
 @case(*TYPOS)

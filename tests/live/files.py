@@ -336,7 +336,8 @@ def two_fetch_at_a_time():
     kept = fetch.cache, fetch.run
     fetch.cache, fetch.run = lambda: home, run
     try:
-        threads = [threading.Thread(target=lambda: results.append(fetch.package("fetched", "fetched>=1"))) for _ in range(2)]
+        threads = [threading.Thread(target=lambda: results.append(fetch.package("fetched", "fetched>=1")))
+                   for _ in range(2)]
         for each in threads:
             each.start()
         for each in threads:

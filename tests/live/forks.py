@@ -1,5 +1,5 @@
-"""Runs a program of Python again and again: forks.py PROGRAM SOCKET. Each run is a fork of this process, which has loaded
-the modules of live-matte, but has not started GStreamer. To load them takes most of the time of a short run.
+"""Runs a program of Python again and again: forks.py PROGRAM SOCKET. Each run is a fork of this process, which has
+loaded the modules of live-matte, but has not started GStreamer. To load them takes most of the time of a short run.
 
 A request is JSON with the program's arguments and environment, and comes with a file for its output. The answer is its
 status.

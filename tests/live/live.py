@@ -4,7 +4,8 @@ import sys
 
 from harness import run
 
-PARTS = {"program": ["basics", "devices", "files", "outputs", "timing"], "networks": ["models", "onnxmodels", "quality"]}
+PARTS = {"program": ["basics", "devices", "files", "outputs", "timing"],
+         "networks": ["models", "onnxmodels", "quality"]}
 
 for name in PARTS[sys.argv.pop(1)]:
     importlib.import_module(name)  # for its cases

@@ -245,8 +245,8 @@ def the_copied_line_gives_the_same_frames():
             eventually(lambda: newest(pathlib.Path(name)), lambda seen: seen == wanted)
 
 
-# Holds the first request with some words before it is sent, or its answer. `held` tells that it is, and release() lets it
-# go. `answered` counts the answers that the page has had.
+# Holds the first request with some words before it is sent, or its answer. `held` tells that it is, and release() lets
+# it go. `answered` counts the answers that the page has had.
 HOLD = """
     const ask = window.fetch, [words, when] = arguments;
     const hold = () => new Promise((resolve) => { window.release = resolve; window.held = true; });

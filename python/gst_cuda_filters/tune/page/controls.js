@@ -119,8 +119,8 @@ function text(property, change) {
 const KINDS = { boolean: toggle, enum: options, flags, color, integer: numbers, number: numbers, string: text };
 
 export class Control {
-  // `send(path, request)` returns the program's new state, and throws an Error with its sentence. `show(state)` shows the
-  // state on the page.
+  // `send(path, request)` returns the program's new state, and throws an Error with its sentence. `show(state)` shows
+  // the state on the page.
   constructor(about, send, show) {
     this.about = about;
     this.send = send;

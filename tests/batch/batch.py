@@ -388,7 +388,8 @@ def an_output_folder_that_vanishes():
     """The clip whose folder vanished fails with a message. Later clips are made in a new folder."""
     clips, out = WORK / "for a folder", WORK / "vanishes"
     make_clips(clips, 3)
-    # The program has opened the output of a clip when it waits for the clip itself, which comes when its folder is gone.
+    # The program has opened the output of a clip when it waits for the clip itself, which comes when its folder is
+    # gone.
     late = {path: path.read_bytes() for path in sorted(clips.iterdir())[:2]}
     for path in late:
         path.unlink()

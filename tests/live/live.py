@@ -2,6 +2,7 @@
 import importlib
 import sys
 
+import common  # noqa: F401 - it finds the harness
 from harness import run
 
 PARTS = {"program": ["basics", "devices", "files", "outputs", "timing"],

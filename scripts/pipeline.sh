@@ -40,10 +40,12 @@ fetch() {
     [ -z "${NO_INSTALL:-}" ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return
     mkdir -p "$cache/$package"
     log=$cache/$package.log
-    # Fresh images have no package lists, and only root can fetch them.
-    (cd "$cache" && { apt-get -q download "$package" || { apt_get update && apt-get -q download "$package"; }; } &&
-      dpkg-deb -x "$package"_*.deb "$package.part" && rm -rf "$package"_*.deb "$package" &&
-      mv "$package.part" "$package") >"$log" 2>&1 || return
+    # Fresh images have no package lists, and only root can fetch them. Another script may fetch the same package.
+    (cd "$cache" && flock 9 && { [ -e "$package/$file" ] || {
+      { apt-get -q download "$package" || { apt_get update && apt-get -q download "$package"; }; } &&
+        dpkg-deb -x "$package"_*.deb "$package.part" && rm -rf "$package"_*.deb "$package" &&
+        mv "$package.part" "$package"
+    }; }) 9>"$cache/lock" >"$log" 2>&1 || return
     rm -f "$log"
   fi
   [ -e "$cache/$package/$file" ] || return

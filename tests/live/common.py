@@ -3,7 +3,11 @@ import contextlib
 import faulthandler
 import functools
 import io
+import json
+import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,20 +36,40 @@ except Failure as why:
     MISSING = str(why).splitlines()[0]
 
 
+@functools.cache
+def forks():
+    """Returns a process that runs the program, and the socket of its requests."""
+    mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        process = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("forks.py"), PROGRAM,
+                                    str(its.fileno())], pass_fds=[its.fileno()], start_new_session=True)
+    # The time limit is that of one case, and long because machines are busy.
+    mine.settimeout(800)
+    return process, mine
+
+
 def live_matte(*arguments, fails=None):
     """Runs the program and returns its output. With `fails`, it must fail and print all these
     words."""
     if fails is None and MISSING:
         raise Skip(MISSING)
-    # The time limit is that of one case, and long because machines are busy.
     faulthandler.dump_traceback_later(900, exit=True)
-    done = subprocess.run([sys.executable, PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=800)
-    assert bool(done.returncode) == bool(fails), done.stdout
+    process, requests = forks()
+    with tempfile.TemporaryFile() as output:
+        request = {"arguments": list(map(str, arguments)), "environment": dict(os.environ)}
+        socket.send_fds(requests, [json.dumps(request).encode()], [output.fileno()])
+        try:
+            status = int(requests.recv(100))
+        except TimeoutError:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        output.seek(0)
+        said = output.read().decode()
+    assert bool(status) == bool(fails), said
     if fails:
-        missing = [word for word in fails.split() if word not in done.stdout]
-        assert not missing and "Traceback" not in done.stdout, f"{missing} not in: {done.stdout}"
-    return done.stdout
+        missing = [word for word in fails.split() if word not in said]
+        assert not missing and "Traceback" not in said, f"{missing} not in: {said}"
+    return said
 
 
 def make(line):

@@ -4,13 +4,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program, samples_of
 from gst_cuda_filters._watch import Watch
 from harness import Skip, case
-from gst_cuda_filters.live_matte import source, sound
+from gst_cuda_filters.live_matte import fetch, source, sound
 
 VIDEO = "videotestsrc num-buffers=20 pattern=ball ! video/x-raw,format=I420,width=320,height=180,framerate=20/1"
 TONE = "audiotestsrc freq=440 num-buffers=20 samplesperbuffer=2205 ! audio/x-raw,rate=44100,channels=2 ! audioconvert"
@@ -64,14 +65,23 @@ def sound_goes_along(name):
 
 @case()
 def sound_ends_with_the_frames():
-    """The sound ends with the last frame if --seconds ends the program."""
+    """The sound ends with the last frame if the program is told to end."""
     file, made = FOLDER / "talk.mp4", FOLDER / "out.mp4"
-    make(f"{VIDEO.replace('num-buffers=20', 'num-buffers=1200')} ! {H264} ! mux. "
-         f"{TONE.replace('num-buffers=20', 'num-buffers=1200')} ! {encoder()} ! aacparse ! mp4mux name=mux "
+    make(f"{VIDEO.replace('num-buffers=20', 'num-buffers=200')} ! {H264} ! mux. "
+         f"{TONE.replace('num-buffers=20', 'num-buffers=200')} ! {encoder()} ! aacparse ! mp4mux name=mux "
          f"! filesink location={file}")
-    live_matte(file, *PLAIN, "--output", made, "--seconds", 2)
+    seen = []
+
+    def patch(it):
+        def count(pad, info):
+            seen.append(pad)
+            if len(seen) == 40:
+                it.end()
+            return Gst.PadProbeReturn.OK
+        it.parts["matte"].get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, count)
+    run_program(file, *PLAIN, "--output", made, patch=patch)
     times, samples = frames_of(made)[1], sound_of(made)
-    assert 0 < len(times) < 1200, len(times)
+    assert 40 <= len(times) < 200, len(times)
     assert abs(len(samples) / 44100 - len(times) / 20) < 0.3, (len(samples) / 44100, len(times) / 20)
 
 
@@ -249,9 +259,11 @@ def nothing_to_play(name):
 def error_no_space(extension):
     if MISSING:
         raise Skip(MISSING)
-    file = FOLDER / f"full.{extension}"
+    # Noise soon fills what is written at once.
+    noise, file = FOLDER / "noise.mp4", FOLDER / f"full.{extension}"
+    make(f"{VIDEO.replace('pattern=ball', 'pattern=snow')} ! {H264} ! mp4mux ! filesink location={noise}")
     file.symlink_to("/dev/full")
-    said = live_matte("test", "--bitrate", "0", "--seconds", "20", "--background", "mask", "--output", file,
+    said = live_matte(noise, "--bitrate", "0", "--background", "blur:2", "--output", file,
                       fails=f"--output {file}: No space left The file is not complete.")
     assert "made" not in said, said
 
@@ -305,13 +317,42 @@ def two_at_a_time():
     """Two programs that share a cache and fetch at the same time both work."""
     if MISSING:
         raise Skip(MISSING)
-    commands = [[sys.executable, PROGRAM, "test", "--size", "320x180", *PLAIN, "--seconds", "6", "--output",
-                 FOLDER / file] for file in ("one.mp4", "two.mp4")]
+    commands = [[sys.executable, PROGRAM, clip(), *PLAIN, "--output", FOLDER / file] for file in ("one.mp4", "two.mp4")]
     running = [subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) for command in commands]
     said = [each.communicate(timeout=400)[1] for each in running]
     assert [each.returncode for each in running] == [0, 0], said
     for file in ("one.mp4", "two.mp4"):
         assert frames_of(FOLDER / file)[1], said
+
+
+@case()
+def two_fetch_at_a_time():
+    """Programs that share an empty cache fill it once. Each fetch is so slow that both begin before one ends."""
+    done, results = [], []
+
+    def run(*command):
+        done.append(command)
+        time.sleep(0.5)
+        made = pathlib.Path(command[-1]) if "venv" in command else next(home.glob("venv-*"))
+        packages = made / "lib" / "python3" / "site-packages"
+        for file in (made / "bin" / "pip", *([packages / "fetched" / "__init__.py"] if "install" in command else [])):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("")
+        packages.mkdir(parents=True, exist_ok=True)
+    home = FOLDER / "shared"
+    home.mkdir()
+    kept = fetch.cache, fetch.run
+    fetch.cache, fetch.run = lambda: home, run
+    try:
+        threads = [threading.Thread(target=lambda: results.append(fetch.package("fetched", "fetched>=1")))
+                   for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        fetch.cache, fetch.run = kept
+    assert len(results) == len(done) == 2, done
 
 
 @case("none", "a file")

@@ -149,20 +149,20 @@ def elements_as_the_output():
 
 @case()
 def reports_as_json():
-    if MISSING:
-        raise Skip(MISSING)
-    done = subprocess.run([sys.executable, PROGRAM, "test", "--size", "320x180", *PLAIN, "--output", "none", "--seconds",
-                           "4", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=400)
-    equal(done.returncode, 0)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines, done.stdout
+    lines, other = [], FOLDER / "stderr"
+    with open(other, "w") as file, running("test", "--size", "320x180", *PLAIN, "--output", "none", "--json",
+                                           stdout=subprocess.PIPE, stderr=file) as program:
+        for text in program.stdout:
+            lines.append(json.loads(text))
+            if len(lines) > 1 and lines[-1]["network_ms"]:
+                break
     equal(set(lines[0]), {"seconds", "frames", "frames_per_second", "latency_ms", "mask_age_ms", "mask_age_longest_ms",
                           "masks_per_second", "network_ms", "late", "still", "dropped"})
-    assert lines[-1]["frames"] > 0 and max(line["network_ms"] or 0 for line in lines) > 0, lines
+    assert lines[-1]["frames"] > 0, lines
     for before, line in zip([{"seconds": 0, "frames": 0}, *lines], lines):
         came = line["frames_per_second"] * (line["seconds"] - before["seconds"])
         assert abs(came - (line["frames"] - before["frames"])) < 1, (before, line)
-    assert "frames/s  " not in done.stderr, done.stderr
+    assert "frames/s  " not in other.read_text(), other.read_text()
 
 
 def ask(address, path, body=None):

@@ -4,6 +4,7 @@ import contextlib
 import faulthandler
 import os
 import random
+import signal
 import socket
 import sys
 import traceback
@@ -80,6 +81,8 @@ def equal(got, want):
 def run():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     faulthandler.enable()
+    # A shell lets programs in its background ignore Ctrl-C, and those that they start would ignore it, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failed = count = 0
     for name, function in _cases:
         if wanted not in name:

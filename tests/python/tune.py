@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import urllib.error
 import urllib.request
 
@@ -22,7 +23,7 @@ from harness import Skip, case, equal, load_gst, run
 
 Gst = load_gst()
 
-from gst_cuda_filters.tune import controls, description, pictures  # noqa: E402
+from gst_cuda_filters.tune import controls, description, pictures, server  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "pipelines" / "tune.py"
@@ -182,11 +183,14 @@ def the_wipe_moves_the_border():
         eventually(sides, lambda levels: levels[0] > 200 and levels[1] < 60)
 
 
+def load(page, preset):
+    page.run("[...document.querySelectorAll('.chip')].find((each) => each.textContent === arguments[0]).click()", preset)
+
+
 @case()
 def a_preset_is_loaded():
     with tuning(f"videotestsrc {FRAMES} ! cudadenoise ! cudagaussian ! cudapixelate") as address, Page(address) as page:
-        page.run("[...document.querySelectorAll('#control-cudadenoise0 .chip')]"
-                 ".find((each) => each.textContent === 'low-light').click()")
+        load(page, "low-light")
         page.until("document.querySelector('#control-cudadenoise0 [data-property=temporal] input').value === '48'")
         assert "! cudadenoise strength=1.3 temporal=48 ! cudagaussian ! cudapixelate !" in page.line(), \
             page.line()
@@ -241,32 +245,157 @@ def the_copied_line_gives_the_same_frames():
             eventually(lambda: newest(pathlib.Path(name)), lambda seen: seen == wanted)
 
 
+# Holds the first request with some words before it is sent, or its answer. `held` tells that it is, and release() lets
+# it go. `answered` counts the answers that the page has had.
+HOLD = """
+    const ask = window.fetch, [words, when] = arguments;
+    const hold = () => new Promise((resolve) => { window.release = resolve; window.held = true; });
+    window.answered = 0;
+    window.fetch = async (path, request) => {
+      const mine = request?.body?.includes(words) && !window.held;
+      if (mine && when === 'request') await hold();
+      const answer = await ask(path, request);
+      if (!request?.body || !answer.ok) return answer;
+      const state = await answer.json();
+      if (mine && when === 'answer') await hold();
+      return { ok: true, json: async () => { setTimeout(() => { answered++; }); return state; } };
+    };"""
+SIGMA = "[data-property=sigma] input[type=number]"
+
+
+def values(address, control):
+    return json.loads(ask(address, "state")[1])["values"][control]
+
+
 @case()
 def an_answer_that_comes_late_takes_nothing_back():
     with tuning(f"videotestsrc {FRAMES} ! cudagaussian ! cudapixelate") as address, Page(address) as page:
         # The answer about sigma comes after that about block-size, and after events.
-        page.run("""
-            const ask = window.fetch;
-            window.fetch = async (path, request) => {
-              const answer = await ask(path, request);
-              if (request?.body?.includes('sigma')) {
-                await new Promise((resolve) => { window.release = resolve; });
-                setTimeout(() => { window.released = true; }, 0);
-              }
-              return answer;
-            };
+        page.run(HOLD + """
             window.lines = [];
             new MutationObserver(() => lines.push(document.getElementById('line').textContent))
-              .observe(document.getElementById('line'), {childList: true});""")
-        page.enter("[data-property=sigma] input[type=number]", "3")
-        page.until("window.release")
+              .observe(document.getElementById('line'), {childList: true});""", "sigma", "answer")
+        page.enter(SIGMA, "3")
+        page.until("window.held")
         page.enter("[data-property=block-size] input[type=number]", "8")
         page.until("lines.some((line) => line.includes('block-size=8'))")
         page.run("release()")
-        page.until("window.released")
-        time.sleep(1)
+        page.until("answered === 2")
         lines = page.run("return lines")
-        assert all("block-size=8" in line for line in lines[[("block-size=8" in each) for each in lines].index(True):]), lines
+        first = ["block-size=8" in line for line in lines].index(True)
+        assert all("block-size=8" in line for line in lines[first:]), lines
+
+
+CHOSEN = "document.querySelector('#control-cudadenoise0 .chip.chosen')"
+STRENGTH = "[data-property=strength] input[type=number]"
+
+
+@case()
+def a_preset_after_a_value_replaces_it():
+    """The value's request is so late that the preset's would overtake it."""
+    with tuning(f"videotestsrc {FRAMES} ! cudadenoise") as address, Page(address) as page:
+        page.run(HOLD, "strength", "request")
+        page.enter(STRENGTH, "2")
+        page.until("window.held")
+        load(page, "low-light")
+        page.run("setTimeout(release, 500)")
+        page.until("answered === 2")
+        equal(values(address, "cudadenoise0")["strength"], 1.3)
+        page.until(f"{CHOSEN} && document.querySelector('{STRENGTH}').value === '1.3'")
+
+
+@case()
+def a_value_after_a_preset_replaces_it():
+    with tuning(f"videotestsrc {FRAMES} ! cudadenoise") as address, Page(address) as page:
+        page.run(HOLD, "low-light", "answer")
+        load(page, "low-light")
+        page.until("window.held")
+        page.enter(STRENGTH, "2")
+        page.run("setTimeout(release, 500)")
+        page.until("answered === 2")
+        equal(values(address, "cudadenoise0")["strength"], 2)
+        page.until(f"!{CHOSEN} && document.querySelector('{STRENGTH}').value === '2'")
+
+
+@case()
+def a_warning_before_the_answer_about_a_preset_stays():
+    with tuning(f"videotestsrc {FRAMES} ! cudagaussian") as address, Page(address) as page:
+        fault = "document.querySelector('[data-property=sigma] .fault').textContent"
+        page.run(HOLD, "faces-soft", "answer")
+        load(page, "faces-soft")
+        page.until("window.held")
+        for name, value in ("sigma-relative", 0), ("sigma", 90):
+            equal(ask(address, "set", {"control": "cudagaussian0", "property": name, "value": value})[0], 200)
+        words = page.until(fault)
+        page.run("release()")
+        page.until("answered === 1")
+        equal(page.run(f"return {fault}"), words)
+
+
+@case()
+def defaults_take_a_value_back_that_is_under_way():
+    with tuning(f"videotestsrc {FRAMES} ! cudagaussian") as address, Page(address) as page:
+        page.run(HOLD, "sigma", "answer")
+        page.enter(SIGMA, "3")
+        page.until("window.held")
+        page.click("#control-cudagaussian0 .plain")
+        page.run("release()")
+        eventually(lambda: values(address, "cudagaussian0")["sigma"], lambda seen: seen == 1.5)
+
+
+class Slow:
+    """A control whose value is read while others change it."""
+    id = "slow"
+
+    def __init__(self):
+        self.value, self.begun, self.go = 0, threading.Event(), threading.Event()
+
+    def values(self):
+        if not self.begun.is_set():
+            self.begun.set()
+            self.go.wait(PATIENCE)
+        return {"value": self.value}
+
+    def stats(self):
+        return {}
+
+
+@case()
+def the_state_of_a_later_time_is_no_older_one():
+    slow, states = Slow(), []
+    board = server.Board("test", [slow], None)
+    threads = [threading.Thread(target=lambda: states.append(board.state())) for _ in range(2)]
+    threads[0].start()
+    assert slow.begun.wait(PATIENCE)
+    threads[1].start()
+    threads[1].join(0.3)
+    slow.value = 1
+    slow.go.set()
+    for each in threads:
+        each.join()
+    states.sort(key=lambda each: each["time"])
+    equal([each["values"]["slow"]["value"] for each in states], [1, 1])
+
+
+@case()
+def a_page_gets_the_last_event():
+    class Board(server.Board):
+        @contextlib.contextmanager
+        def listening(self):
+            """The thread that sends events is slow, as on a busy machine."""
+            with super().listening() as listener:
+                yield types.SimpleNamespace(empty=listener.empty, get=lambda timeout: (
+                    listener.get(timeout=timeout), time.sleep(1))[0])
+    board = Board("test", [], types.SimpleNamespace(stop=lambda: None))
+    board.tick = lambda: None
+    serving = server.Server(board, "127.0.0.1", 0)
+    with socket.create_connection(serving.server_address[:2]) as page:
+        page.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        eventually(lambda: len(board.listeners), lambda seen: seen == 1)
+        serving.stop("The stream has ended.")
+        page.setblocking(False)
+        said = page.recv(10000)
+    assert b"The stream has ended." in said, said
 
 
 @case()

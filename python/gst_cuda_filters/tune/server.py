@@ -33,8 +33,9 @@ class Board:
         """`controls` are objects such as controls.Element. `line` returns the command line to copy."""
         self.title, self.pictures, self.line, self.note = title, pictures, line, note
         self.controls = {each.id: each for each in controls}
-        self.lock = threading.Lock()
+        self.lock, self.reading, self.changing = threading.Lock(), threading.Lock(), threading.Lock()
         self.listeners = set()
+        self.left = threading.Condition(self.lock)
         self.ended = False
 
     def describe(self):
@@ -42,9 +43,11 @@ class Board:
                 **self.state()}
 
     def state(self):
-        return {"time": time.monotonic(), "values": {name: each.values() for name, each in self.controls.items()},
-                "stats": {name: each.stats() for name, each in self.controls.items()},
-                "line": self.line() if self.line else None}
+        # One is read after the other, so that the page knows by their times which is the newer one.
+        with self.reading:
+            return {"time": time.monotonic(), "values": {name: each.values() for name, each in self.controls.items()},
+                    "stats": {name: each.stats() for name, each in self.controls.items()},
+                    "line": self.line() if self.line else None}
 
     def publish(self, kind, about):
         """Sends an event to all pages."""
@@ -58,11 +61,23 @@ class Board:
         listener = queue.SimpleQueue()
         with self.lock:
             self.listeners.add(listener)
+            if self.ended:
+                listener.put(None)
         try:
             yield listener
         finally:
             with self.lock:
                 self.listeners.discard(listener)
+                self.left.notify_all()
+
+    def end(self, text):
+        """Sends the last event, and waits until pages have it, but not for a page that reads nothing."""
+        self.publish("end", {"text": text})
+        with self.lock:
+            self.ended = True
+            for listener in self.listeners:
+                listener.put(None)
+            self.left.wait_for(lambda: not self.listeners, 2)
 
     def tick(self):
         while not self.ended:
@@ -88,10 +103,11 @@ class Board:
         control = self.controls.get(wanted["control"])
         if not control:
             raise Failure(f"there is no element {wanted['control']}")
-        if path == "set":
-            control.set(wanted["property"], wanted.get("value"))
-        else:
-            control.load(wanted["preset"])
+        with self.changing:
+            if path == "set":
+                control.set(wanted["property"], wanted.get("value"))
+            else:
+                control.load(wanted["preset"])
         return self.state()
 
 
@@ -184,12 +200,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def events(self):
         board = self.server.board
         with board.listening() as listener:
-            while not board.ended or not listener.empty():
+            while True:
                 try:
-                    self.wfile.write(listener.get(timeout=1))
+                    text = listener.get(timeout=1)
                 except queue.Empty:
                     if self.gone():
                         return
+                    continue
+                if text is None:
+                    return
+                self.wfile.write(text)
 
     def pictures(self):
         pictures, number = self.server.board.pictures, 0
@@ -252,10 +272,8 @@ class Server(http.server.ThreadingHTTPServer):
 
     def stop(self, end=None):
         """Ends the server. Pages show the text `end`."""
-        self.board.publish("end", {"text": end or "The program has ended."})
-        self.board.ended = True
+        self.board.end(end or "The program has ended.")
         self.board.pictures.stop()
-        time.sleep(0.1)  # for the last event
         self.shutdown()
         self.server_close()
 

@@ -119,12 +119,14 @@ function text(property, change) {
 const KINDS = { boolean: toggle, enum: options, flags, color, integer: numbers, number: numbers, string: text };
 
 export class Control {
-  // `send(path, request)` returns the program's new state, and throws an Error with its sentence.
-  constructor(about, send) {
+  // `send(path, request)` returns the program's new state, and throws an Error with its sentence. `show(state)` shows
+  // the state on the page.
+  constructor(about, send, show) {
     this.about = about;
     this.send = send;
+    this.showAll = show;
     this.rows = {};
-    this.waiting = {};
+    this.requests = []; // the one that is under way, and those that wait
     const groups = new Map();
     for (const property of about.properties) {
       if (property.name === "enabled") continue;
@@ -174,39 +176,48 @@ export class Control {
     return row.box;
   }
 
-  // While a request is under way, only the newest value waits.
-  async set(name, value) {
-    if (name in this.waiting) {
-      this.waiting[name] = { value };
-      return;
-    }
-    this.waiting[name] = null;
-    this.presets.forEach((chip) => chip.classList.remove("chosen"));
-    // A warning about the value can come before the answer.
-    this.fault(name, "");
-    try {
-      await this.send("set", { control: this.about.id, property: name, value });
-    } catch (error) {
-      this.fault(name, error.message);
-    }
-    const next = this.waiting[name];
-    delete this.waiting[name];
-    if (next) this.set(name, next.value);
+  set(name, value) {
+    this.choose(null);
+    const last = this.requests.slice(1).at(-1);
+    // Of the values of a property that wait, only the newest is sent.
+    if (last?.about.property === name) last.about.value = value;
+    else this.ask({ path: "set", about: { control: this.about.id, property: name, value } });
   }
 
-  async load(preset, chip) {
-    try {
-      await this.send("preset", { control: this.about.id, preset });
-      this.presets.forEach((each) => each.classList.toggle("chosen", each === chip));
-      Object.keys(this.rows).forEach((name) => this.fault(name, ""));
-    } catch (error) {
-      this.fault(this.about.properties[0].name, error.message);
+  load(preset, chip) {
+    this.choose(chip);
+    this.ask({ path: "preset", about: { control: this.about.id, preset } });
+  }
+
+  choose(chip) {
+    this.presets.forEach((each) => each.classList.toggle("chosen", each === chip));
+  }
+
+  // Requests go one after the other. Otherwise the program could see a later one first.
+  async ask(request) {
+    this.requests.push(request);
+    if (this.requests.length > 1) return;
+    while (this.requests.length) {
+      const { path, about } = this.requests[0];
+      // A warning can come before the answer.
+      (about.property ? [about.property] : Object.keys(this.rows)).forEach((name) => this.fault(name, ""));
+      let state = null;
+      try {
+        state = await this.send(path, about);
+      } catch (error) {
+        this.fault(about.property ?? this.about.properties[0].name, error.message);
+        if (about.preset) this.choose(null);
+      }
+      this.requests.shift();
+      if (state) this.showAll(state);
     }
   }
 
   reset() {
     for (const { property, now } of Object.values(this.rows)) {
-      if (!property.restarts && !equal(now, property.default)) this.set(property.name, property.default);
+      // While requests are under way, `now` may be older than they.
+      if (property.restarts || (!this.requests.length && equal(now, property.default))) continue;
+      this.set(property.name, property.default);
     }
   }
 
@@ -218,7 +229,7 @@ export class Control {
 
   show(values) {
     for (const [name, row] of Object.entries(this.rows)) {
-      if (!(name in values) || name in this.waiting) continue;
+      if (!(name in values) || this.requests.some((each) => each.about.property === name)) continue;
       row.now = values[name];
       row.show(values[name]);
       row.box?.classList.toggle("changed", !equal(values[name], row.property.default));

@@ -16,7 +16,7 @@ async function send(path, request) {
     refresh();
     throw new Error(words);
   }
-  show(await answer.json());
+  return answer.json();
 }
 
 function status(words, kind = "") {
@@ -239,7 +239,7 @@ document.title = state.title;
 get("title").textContent = state.title;
 get("note").textContent = state.note;
 for (const about of state.controls) {
-  const control = new Control(about, send);
+  const control = new Control(about, send, show);
   controls.set(about.id, control);
   get("controls").append(control.card);
 }

@@ -235,7 +235,8 @@ def the_copied_line_gives_the_same_frames():
                      "select.value = 'constant'; select.dispatchEvent(new Event('change'))")
             page.enter("#control-cudagaussian0 [data-property=border-color] input.code", "0xff336699")
             page.click("#control-second [data-property=planes] .segments button")
-            page.until("document.getElementById('line').textContent.includes('planes')")
+            for word in "sigma=6.5", "border-color=", "planes=":
+                page.until(f"document.getElementById('line').textContent.includes('{word}')")
             copied = page.line()
             equal(copied.split("! ")[2:4],
                   ["cudagaussian sigma=6.5 border=constant border-color=0xff336699 ",

@@ -193,11 +193,13 @@ void limits() {
   constexpr Limits<double> some{-1, 4, is_minus_one_or_more, "-1, or 0 or more"};
   tap.check("not a number", !some.allow(std::numeric_limits<double>::quiet_NaN()));
   tap.check("-1 or more", some.allow(-1) && !some.allow(-0.5) && some.allow(0));
-  const Status status = check_limits("size", 4, odd);
-  tap.check(
-      "a refusal",
-      !status.ok() && std::string_view(status.message()) == "size is 4, but it must be odd, 1 to 9",
-      "%s", status.message());
+  const auto refused = [](const Status& status, const char* want) {
+    tap.check(want, !status.ok() && std::string_view(status.message()) == want, "%s",
+              status.message());
+  };
+  refused(check_limits("size", 4, odd), "size is 4, but it must be odd, 1 to 9");
+  refused(check_limits("size", 4, Limits<int>{5, 9}), "size is 4, but it must be 5 to 9");
+  refused(check_limits("gap", -0.5, some), "gap is -0.5, but it must be -1, or 0 or more, -1 to 4");
 }
 
 }  // namespace

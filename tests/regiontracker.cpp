@@ -108,14 +108,16 @@ void run_following(const char* name, RegionTracker::Settings settings,
 }
 
 // Tests the motion in a box of a field of 10 x 10 blocks. In columns 2 to 4 blocks move by `inner`,
-// and in others by `outer`, in pixels to the right. `residual` is what their vectors leave of 1000.
+// and in others by `outer`, in pixels to the right. `residual` is what their vectors leave of 1000,
+// in the first `rows` rows. Other rows have vectors that fit.
 void in_field(const char* name, const RegionBox& box, int inner, int outer, int residual,
-              const char* want) {
+              const char* want, int rows = 10) {
   constexpr int kBlocks = 10, kSize = kBlocks * kMotionBlock;
   std::vector<MotionVector> field;
   for (int i = 0; i < kBlocks * kBlocks; i++) {
     const int by = i % kBlocks >= 2 && i % kBlocks <= 4 ? inner : outer;
-    field.push_back({int16_t(-by * kMotionUnits), 0, uint16_t(by ? residual : 1000), 1000});
+    const int left = i / kBlocks < rows ? residual : 100;
+    field.push_back({int16_t(-by * kMotionUnits), 0, uint16_t(by ? left : 1000), 1000});
   }
   double x = 0, y = 0;
   const bool sure = motion_in(field.data(), kSize, kSize, box, &x, &y);
@@ -459,13 +461,14 @@ int main() {
     result("between two masks, both", filtered(tracker) == "0 9 29" ? "" : filtered(tracker));
   }
 
-  const RegionBox box = make_box(8, 16, 40, 40);  // its middle is columns 2 to 4
+  const RegionBox box = make_box(8, 16, 40, 40);  // its middle is columns 2 to 4 of rows 3 to 5
   in_field("what moves in the middle", box, 3, -1, 100, "3");
   in_field("what stands still there", box, 0, 5, 100, "0");
   in_field("a box over the edge", make_box(-60, 10, 64, 64), 3, -1, 100, "-1");
   in_field("a box outside", make_box(900, 900, 20, 20), 3, -1, 100, "-1");
   in_field("a small box", make_box(27, 20, 2, 2), 3, -1, 100, "3");
   in_field("noise", box, 3, -1, 800, "in doubt");
+  in_field("noise above what moves below the middle", box, 3, -1, 800, "in doubt", 5);
   in_field("a box without an end", make_box(0, 0, INFINITY, 20), 3, -1, 100, "in doubt");
   measured_motion();
 

@@ -656,6 +656,19 @@ void learns(Context& context) {
   denoise::learn(v, 0, 64, 1, &n);
   expect("the strongest noise", n.variance[5], 4 * first);
 
+  // From 40 cells on, a level limits the variance of what is taken for noise.
+  v.cells[3] = 39;
+  v.cells[4] = 40;
+  for (const int bin : {17, 18}) {
+    v.texture[3] = v.texture[4] = bin;
+    if (bin == 17)
+      denoise::learn_first(v, 64, 10, 1, &n);
+    else
+      denoise::learn(v, 0, 64, 1, &n);
+    expect("the limit of 39 cells", n.limit[3], denoise::kVarianceBins - 1);
+    expect("the limit of 40 cells", n.limit[4], bin);
+  }
+
   expect("the bin of a variance of 1/512", denoise::variance_bin(1 / 512.0f), 0);
   expect("the bin of a variance of 1/256", denoise::variance_bin(1 / 256.0f), 1);
   expect("the bin of a variance of 1/128", denoise::variance_bin(1 / 128.0f), 1);

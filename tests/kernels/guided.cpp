@@ -1,3 +1,4 @@
+#include "filters/guided_colors.h"
 #include "tests/kernels/guided_cases.h"
 
 namespace vf::test {
@@ -105,6 +106,35 @@ void automatic_refine(Context& context) {
   for (const auto& row : rows)
     context.result(text("guided refine %d of mask %d", int(row.refine), int(row.mask)),
                    refine_of(row.refine, row.mask) == row.want ? "" : "another refine");
+}
+
+// Checks the mask's error against values computed by hand. `near` and `far` are sums of 100 votes in
+// ring 0 and in ring 4, and `steps` is that of the background's 100 votes in ring 4.
+void mask_errors(Context& context) {
+  const struct {
+    const char* what;
+    int share, near, far, steps, want, busy;
+  } rows[] = {{"the least", 0, 0, 0, 0, 1536, 0},
+              {"votes against a side near its edge", 0, 12800, 0, 3000, 2048, 24},
+              {"votes against it everywhere", 0, 12800, 6400, 2400, 1620, 0},
+              {"a mean of frames", 29491, 0, 0, 9000, 4301, 64},
+              {"only votes against it", 0, 25600, 25600, 0, 1536, 0}};
+  for (const auto& row : rows) {
+    GuidedColors colors;
+    colors.edge = 18;
+    colors.share = row.share;
+    MaskErrors errors;
+    errors.steps = uint64_t(row.steps);
+    for (int side = 0; side < 2; side++) {
+      errors.count[side][0] = errors.count[side][4] = 100;
+      errors.against[side][0] = uint64_t(row.near);
+      errors.against[side][4] = uint64_t(row.far);
+    }
+    const MaskError got = mask_error_of(colors, errors);
+    const bool right = got.side[0] == row.want && got.side[1] == row.want && got.busy == row.busy;
+    context.result(text("guided mask error: %s", row.what),
+                   right ? "" : text("%d, %d, busy %d", got.side[0], got.side[1], got.busy));
+  }
 }
 
 // refine=colors.
@@ -942,6 +972,7 @@ void alignment_cases(Context& context) {
 void guided_cases(Context& context) {
   refused(context);
   automatic_refine(context);
+  mask_errors(context);
   timed_cases(context);
   pattern_cases(context);
   shape_cases(context);

@@ -292,6 +292,13 @@ void error_cases(Context& context) {
              "source has f32");
   error_case(context, "signed output", make([](P, P d, G, L) { d->layout.type = Type::s16; }),
              "destination has s16");
+  error_case(context, "more codes than a byte has",
+             make([](P s, P, G, L) { s->layout.max_value = 256; }), "must be 0 to 255");
+  error_case(context, "more codes than the bits above the shift have", make([](P s, P, G, L) {
+               *s = picture(kind("P010"), 32, 16);
+               s->layout.max_value = 1024;
+             }),
+             "must be 0 to 1023");
   error_case(context, "half floats in bytes",
              make([](P, P d, G, L) { d->format.half_float = true; }), "float16 in f32");
   error_case(context, "a picture beside the frame", make([](P, P, G g, L) { g->left = 5; }),

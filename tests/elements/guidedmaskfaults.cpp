@@ -43,6 +43,7 @@ void invalid_mask_cases(Suite& s, const std::string& at, const Row& row) {
       {"100000 high", "tensor", "100000x4", of({100000, 4}, 64)},
       {"sizes that overflow", "tensor", "dimensions", of({gsize(1) << 33, gsize(1) << 33}, 64)},
       {"a short buffer", "tensor", "63", of({4, 4}, 63)},
+      {"the widest mask in a short buffer", "tensor", "needs 32768", of({1, 8192}, 64)},
       {"an empty buffer", "tensor", "bytes", of({4, 4}, 0)},
       {"no buffer", "tensor", "memory",
        [](GstBuffer* f, Matte&) {

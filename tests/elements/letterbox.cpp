@@ -122,7 +122,7 @@ std::string numbers(GstElement* element, const char* name) {
 void hostile_tensors(Case& c) {
   for (const char* dimensions : {"1048576:1048576:3:1", "32768:32768:3:1", "3:32768:32768:1",
                                  "1048576:1024:3:1", "1048577:1:3:1", "99999999999999999999:1:3:1",
-                                 "-1:4:3:1", "4:4:3:1:1:1:2", "0:4:3:1", "", ":", "4:4:3:1x"}) {
+                                 "-1:4:3:1", "4:4:3:1:2", "0:4:3:1", "", ":", "4:4:3:1x"}) {
     Bench b(letterbox_element, kRows[0]);
     gst_harness_set_sink_caps(
         b.harness(), gst_caps_new_simple("other/tensors", "format", G_TYPE_STRING, "static",
@@ -227,7 +227,7 @@ void property_cases(Suite& s, const std::string& at) {
       g_object_set(e, "mean", text, nullptr);
       c.check(numbers(e, "mean") == three, "mean=%s is %s", text, numbers(e, "mean").c_str());
     }
-    for (const char* text : {"red", "<1,2", "0.5 0.5 0.5", "", "[1,2,3]"}) {
+    for (const char* text : {"red", "<1,2,30", "0.5 0.5 0.5", "", "[1,2,3]"}) {
       c.expect_warning(": it must be one number, or three with commas between them");
       g_object_set(e, "mean", text, nullptr);
       c.check(numbers(e, "mean") == three, "mean changed by \"%s\"", text);

@@ -99,6 +99,8 @@ class Script {
     if (name == "pan") pan_ = number;
     if (name == "follow") g_object_set(bench_.element(), "hold-follow", number, nullptr);
     if (name == "gap") gst_harness_push_event(h, gst_event_new_gap(number * kFrame, kFrame));
+    if (name == "now")
+      gst_harness_push_event(h, gst_event_new_gap(number * kFrame, GST_CLOCK_TIME_NONE));
     if (name == "tag") gst_harness_push_event(h, gst_event_new_tag(gst_tag_list_new_empty()));
     if (name == "custom")
       gst_harness_push_event(
@@ -356,6 +358,10 @@ const struct {
      {{"look-ahead-ms", "80"}},
      "0 1 gap:2 | gap:3 | 4@20 eos",
      "0 | 1 gap gap | 4@20-39 eos"},
+    {"a gap of unknown length tells the time",
+     {{"look-ahead-ms", "80"}},
+     "0 1 now:2 | 2@20 eos",
+     "0 | 1@20-39 gap 2@20-39 eos"},
     {"tags wait in line",
      {{"look-ahead-ms", "80"}},
      "0 tag 1 custom | 2 | 3@20 eos",

@@ -340,6 +340,10 @@ void median_cases(Context& context) {
             packed_layout(type, channels, w, h), window(size, 0, border),
             kAllPatterns[size / 2 % 6]);
       }
+  // No window has more equal pixels.
+  for (const Type type : kTypes)
+    one(context, text("%s size 255 replicate", name_of(type)), packed_layout(type, 1, 5, 2),
+        window(255, 0, Border::replicate), Pattern::flat);
   // Frames with more than one strip of rows, where windows are shared vertically.
   for (const Type type : kTypes)
     for (const Border border : kBorders) {

@@ -365,6 +365,27 @@ void place_case(Suite& s) {
   });
 }
 
+void chroma_site_case(Suite& s) {
+  s.run("base/places of chroma", [](Case& c) {
+    const struct {
+      GstVideoChromaSite site;
+      bool x, y;  // whether chroma lies on a sample of luma
+    } rows[] = {{GST_VIDEO_CHROMA_SITE_UNKNOWN, true, false},
+                {GST_VIDEO_CHROMA_SITE_JPEG, false, false},
+                {GST_VIDEO_CHROMA_SITE_MPEG2, true, false},
+                {GST_VIDEO_CHROMA_SITE_V_COSITED, false, true},
+                {GST_VIDEO_CHROMA_SITE_COSITED, true, true}};
+    for (const auto& row : rows) {
+      GstVideoInfo info = video_info("I420", 24, 16);
+      info.chroma_site = row.site;
+      gstvf::Format format;
+      gstvf::make_format(info, false, &format);
+      c.check(format.color.cosited_x == row.x && format.color.cosited_y == row.y,
+              "site %d: x %d, y %d", int(row.site), format.color.cosited_x, format.color.cosited_y);
+    }
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -394,5 +415,6 @@ int main(int argc, char** argv) {
   frame_cases(suite, deep);
   hand_over_cases(suite);
   place_case(suite);
+  chroma_site_case(suite);
   return suite.finish();
 }

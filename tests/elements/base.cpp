@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "gst/base/livesettings.h"
 #include "gst/base/properties.h"
 #include "tests/elements/harness.h"
 
@@ -365,6 +366,26 @@ void place_case(Suite& s) {
   });
 }
 
+void put_back_case(Suite& s) {
+  s.run("base/changes that a failed plan had are put back, and no others", [](Case& c) {
+    GParamSpec* const spec = g_param_spec_ref_sink(
+        g_param_spec_int("number", nullptr, nullptr, 0, 9, 0, G_PARAM_READWRITE));
+    gstvf::LiveSettings live;
+    gstvf::PutBack out{};
+    bool again = true;
+    c.check(!live.take(live.last(), nullptr, &out, &again) && !again, "nothing was changed");
+    const guint64 seen = live.last();
+    GValue former = G_VALUE_INIT;
+    g_value_init(&former, G_TYPE_INT);
+    live.changed(spec, former, false);
+    c.check(!live.take(seen, nullptr, &out, &again) && again, "the plan did not have the change");
+    c.check(live.take(live.last(), nullptr, &out, &again) && !again && out.spec == spec,
+            "the change stays");
+    c.check(!live.take(live.last(), nullptr, &out, &again) && !again, "it was put back before");
+    g_param_spec_unref(spec);
+  });
+}
+
 void chroma_site_case(Suite& s) {
   s.run("base/places of chroma", [](Case& c) {
     const struct {
@@ -415,6 +436,7 @@ int main(int argc, char** argv) {
   frame_cases(suite, deep);
   hand_over_cases(suite);
   place_case(suite);
+  put_back_case(suite);
   chroma_site_case(suite);
   return suite.finish();
 }

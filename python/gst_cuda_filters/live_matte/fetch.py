@@ -47,7 +47,8 @@ def alone():
     """Lets programs that share the cache change it one after the other."""
     folder = os.open(cache(), os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # some network file systems lock no folders
+            fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
         os.close(folder)

@@ -188,9 +188,7 @@ void lifetime_cases(Suite& s, const Element& e) {
   });
 
   // This happens when a filter restarts in a running pipeline.
-  // The library and the reference filter the frame once for each row.
-  std::map<const Row*, BufferPtr> right;
-  leak_cases(s, e, "frames come while it starts", [&](Case& c, Bench& b, const Row& row) {
+  leak_cases(s, e, "frames come while it starts", [&e](Case& c, Bench& b, const Row& row) {
     const GstVideoInfo info = video_info("I420", 64, 48);
     gst_element_set_state(b.element(), GST_STATE_READY);
     const BufferPtr in = make_frame(row.cuda_caps, info, 1);
@@ -201,14 +199,8 @@ void lifetime_cases(Suite& s, const Element& e) {
            came < 3 && g_get_monotonic_time() < end;) {
         b.caps(info);
         const BufferPtr out = b.push(in);
+        if (out) expect(c, e, row, info, in.get(), out.get(), 0);
         came += out != nullptr;
-        if (out && right[&row]) {
-          const std::string d = difference(info, out.get(), right[&row].get(), 0);
-          c.check(d.empty(), "another frame than the first time: %s", d.c_str());
-        } else if (out) {
-          expect(c, e, row, info, in.get(), out.get(), 0);
-          right[&row] = packed_copy(info, out.get());
-        }
         pushing = true;
       }
     });

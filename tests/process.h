@@ -1,7 +1,9 @@
-// Measures the memory and threads of this process, and lets signals end programs that run for long.
+// Measures the memory and threads of this process, sets its priority, and lets signals end programs
+// that run for long.
 #pragma once
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -22,6 +24,12 @@ inline long process_status(const char* field) {
     fclose(f);
   }
   return value;
+}
+
+// Lets other programs have processors first. Tests of programs that play in time run at the same
+// time as those that only compute.
+inline void yield_to_others() {
+  setpriority(PRIO_PROCESS, 0, 10);
 }
 
 inline long resident_kib() {

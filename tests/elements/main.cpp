@@ -100,6 +100,7 @@ int usage(const char* argument) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  yield_to_others();
   Options options;
   options.seed = guint64(g_get_real_time()) % 1000000;
   for (int i = 1; i < argc; i++) {

@@ -7,6 +7,7 @@
 #include <hwy/targets.h>
 
 #include "tests/kernels/harness.h"
+#include "tests/process.h"
 #include "tests/reference/reference.h"
 
 using namespace vf;
@@ -45,6 +46,7 @@ std::vector<std::string> names_of(const std::string& list) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  yield_to_others();
   Options options;
   std::string backend;
   std::vector<std::string> simd;

@@ -90,7 +90,7 @@ install_kind() {
   [ ! -e "$folder/$name/build.ninja" ] || again=(--reconfigure)
   meson setup "${again[@]}" "$folder/$name" "$root" "--prefix=$folder/prefix-$name" -Dcuda=disabled -Dtests=disabled \
     -Doptimization=0 -Dcpp_args=-DHWY_COMPILE_ONLY_STATIC "$@" &&
-    ninja -C "$folder/$name" ${JOBS:+-j "$JOBS"} && meson install -C "$folder/$name" --no-rebuild
+    nice ninja -C "$folder/$name" ${JOBS:+-j "$JOBS"} && meson install -C "$folder/$name" --no-rebuild
 }
 try -Dlibrary=installed install_kind library -Dlibrary=installed -Dplugin=disabled
 pc=$(find "$folder/prefix-library" -name gst-cuda-filters.pc)

@@ -291,16 +291,21 @@ CHOSEN = "document.querySelector('#control-cudadenoise0 .chip.chosen')"
 STRENGTH = "[data-property=strength] input[type=number]"
 
 
+def change_twice(page, words, when, first, second):
+    """Does `first`, whose request has some words and is held, and `second` meanwhile. Returns when both are answered."""
+    page.run(HOLD, words, when)
+    first()
+    page.until("window.held")
+    second()
+    page.run("setTimeout(release, 500)")
+    page.until("answered === 2")
+
+
 @case()
 def a_preset_after_a_value_replaces_it():
     """The value's request is so late that the preset's would overtake it."""
     with tuning(f"videotestsrc {FRAMES} ! cudadenoise") as address, Page(address) as page:
-        page.run(HOLD, "strength", "request")
-        page.enter(STRENGTH, "2")
-        page.until("window.held")
-        load(page, "low-light")
-        page.run("setTimeout(release, 500)")
-        page.until("answered === 2")
+        change_twice(page, "strength", "request", lambda: page.enter(STRENGTH, "2"), lambda: load(page, "low-light"))
         equal(values(address, "cudadenoise0")["strength"], 1.3)
         page.until(f"{CHOSEN} && document.querySelector('{STRENGTH}').value === '1.3'")
 
@@ -308,12 +313,7 @@ def a_preset_after_a_value_replaces_it():
 @case()
 def a_value_after_a_preset_replaces_it():
     with tuning(f"videotestsrc {FRAMES} ! cudadenoise") as address, Page(address) as page:
-        page.run(HOLD, "low-light", "answer")
-        load(page, "low-light")
-        page.until("window.held")
-        page.enter(STRENGTH, "2")
-        page.run("setTimeout(release, 500)")
-        page.until("answered === 2")
+        change_twice(page, "low-light", "answer", lambda: load(page, "low-light"), lambda: page.enter(STRENGTH, "2"))
         equal(values(address, "cudadenoise0")["strength"], 2)
         page.until(f"!{CHOSEN} && document.querySelector('{STRENGTH}').value === '2'")
 

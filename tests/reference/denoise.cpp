@@ -800,10 +800,8 @@ class ReferenceDenoise final : public DenoisePlan {
       for (int i = 0; i < a.width; i++) {
         const auto sum = [&](const Plane& p) {
           double s = 0;
-          for (int y = 2 * j - 3; y <= 2 * j; y++) {
-            const double* const row = &p.v[size_t(std::clamp(y, 0, p.height - 1)) * p.width];
-            for (int x = 2 * i - 3; x <= 2 * i; x++) s += row[std::clamp(x, 0, p.width - 1)];
-          }
+          for (int y = 2 * j - 3; y <= 2 * j; y++)
+            for (int x = 2 * i - 3; x <= 2 * i; x++) s += p.at(x, y);
           return s;
         };
         const double s = sum(coarse), v = std::max(16 * sum(squares) - s * s, 1.0);

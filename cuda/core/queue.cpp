@@ -12,7 +12,8 @@
 namespace vf::cuda {
 namespace {
 
-// Enough for the plans and staging of a 2160p frame. Beyond it, freed blocks go back to CUDA.
+// The cache holds enough for the plans and staging of a 2160p frame. Freed blocks beyond it go back
+// to CUDA.
 constexpr size_t kMaxCachedBytes = size_t{256} << 20;
 
 // Sizes are rounded so that plans made for slightly different parameters share blocks.

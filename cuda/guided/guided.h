@@ -30,8 +30,8 @@ struct GuidedWords {
   uint32_t order = 0x3210;
 };
 
-// Pixels of u8 in a plane of luma and one of both chroma components of half the size (NV12). Rows
-// begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2 pixels.
+// Names the pixels of a u8 frame with a plane of luma and one of both chroma components of half the
+// size (NV12). Rows begin at multiples of 4 bytes, and the frame has whole groups of 4 x 2 pixels.
 struct GuidedPlanes {
   uint8_t *luma = nullptr, *chroma = nullptr;  // null where components are read or written alone
   int luma_pitch = 0, chroma_pitch = 0;        // bytes
@@ -94,7 +94,8 @@ struct ExternalMask {
   int count = 0;
 };
 
-// The mask at the samples: a component per sample or, for u8, a word of the guide and the mask.
+// Holds the mask at the samples, as a component per sample or, for u8, as a word of the guide and the
+// mask.
 struct GuidedMaskSamples {
   void* data = nullptr;
   int pitch = 0;  // samples
@@ -230,10 +231,11 @@ GuidedPackedKernel guided_apply_quads(bool aligned);
 GuidedPixelsKernel guided_apply_pixels(Type type, int cell, bool packed);
 // Writes the result of a source of planes at subsample 4, by 4 x 2 pixels. With `words`, the frame
 // is of words. Otherwise it is of planes, and has a composite over a colour or, with `blurs`, over
-// the blurred frame. `plain`: without despill or estimate; words have MatteOutput::alpha.
+// the blurred frame. A `plain` kernel removes no spill and estimates nothing; words have
+// MatteOutput::alpha.
 GuidedPixelsKernel guided_apply_planes(bool words, bool blurs, bool plain);
 // Writes a result whose colours change, by 4 x 2 pixels of words aligned to 16 bytes: every output
-// but the matte. `plain`: without despill and over an opaque background.
+// but the matte. A `plain` kernel removes no spill and writes over an opaque background.
 GuidedColoursKernel guided_apply_colours(bool pairs, bool plain);
 
 }  // namespace vf::cuda

@@ -184,7 +184,7 @@ struct Sides {
   static constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach;
   static constexpr int words = (width + 31) / 32;
   using Bits = uint32_t[2][rows][words];
-  // Room for the squared distances inside the band, of min(kReach, kMaxDistance) samples.
+  // This is the number of squared distances inside the band of min(kReach, kMaxDistance) samples.
   static constexpr int distances =
       kReach <= GuidedColors::kMaxDistance ? (kReach + 1) * (kReach + 1) : kReach * kReach;
 };

@@ -15,7 +15,7 @@
 namespace vf::cuda {
 namespace {
 
-// A row of columns in shared memory. Padding behind each lane's `columns` avoids bank conflicts.
+// Holds a row of columns in shared memory. Padding behind each lane's `columns` avoids bank conflicts.
 template <int columns>
 struct Row {
   static constexpr int width = 32 * columns;

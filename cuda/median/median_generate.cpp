@@ -20,7 +20,7 @@
 
 namespace {
 
-// A kernel's shape: the fastest on an H200. `share` of 16 exchanges go to the other pipe.
+// Holds a kernel's shape, the fastest on an H200. `share` of 16 exchanges go to the other pipe.
 struct Config {
   const char* format;
   int size, tile_x, tile_y;

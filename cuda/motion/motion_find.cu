@@ -376,7 +376,8 @@ __global__ __launch_bounds__(kMotionFindThreads) void find_coarse(
   const int columns = patches_of(l.width), rows = patches_of(l.height);
   const int i = min(max(x0 + column, 0), columns - 1), j = min(max(y0 + row, 0), rows - 1);
   const bool is_needed = row < down(stage);
-  // The first start's place among the vectors of the stage before, and the ways to the others.
+  // `from` is the first start's place among the vectors of the stage before. The others lie `aside`
+  // and `below` it.
   const int from = (coarser(j, false) - coarser_first(y0)) * across(stage + 1) + coarser(i, false) -
                    coarser_first(x0);
   const int aside = i & 1 ? 1 : -1, below = j & 1 ? across(stage + 1) : -across(stage + 1);
